@@ -1,0 +1,155 @@
+//! The hands of a tool body.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use toolgate_contract::{Caps, Fault};
+
+use crate::Workspace;
+
+/// Tells the time. A trait, so that tests own it.
+pub trait Clock: Send + Sync {
+    /// Now, on the wall.
+    fn now(&self) -> Timestamp;
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Done so far.
+    pub done: f64,
+    /// Of how much, where it is known.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
+}
+
+/// Takes progress reports. Called from the body's thread.
+pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Tells a running body to stop, and why. The first word counts.
+#[derive(Debug, Clone, Default)]
+pub struct StopFlag(Arc<AtomicU8>);
+
+const RUNNING: u8 = 0;
+const CANCELLED: u8 = 1;
+const TIMED_OUT: u8 = 2;
+
+impl StopFlag {
+    /// The caller no longer wants the answer.
+    pub fn cancel(&self) {
+        self.raise(CANCELLED);
+    }
+
+    /// The time is up.
+    pub fn time_out(&self) {
+        self.raise(TIMED_OUT);
+    }
+
+    fn raise(&self, why: u8) {
+        // A second word is dropped: the body may already have acted on the first.
+        let _ = self.0.compare_exchange(RUNNING, why, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Has anyone said stop?
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != RUNNING
+    }
+}
+
+/// What a body is given for one call.
+pub struct Hands {
+    /// The workspace, if the permit grants files, with the access it grants.
+    pub workspace: Option<Workspace>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where progress goes.
+    pub progress: Option<ProgressSink>,
+    /// Raised when the body should stop.
+    pub stop: StopFlag,
+    /// How long the call may take.
+    pub timeout: Duration,
+    /// How much may come out.
+    pub caps: Caps,
+}
+
+/// A body's only hands.
+pub struct Cx {
+    hands: Hands,
+}
+
+impl Cx {
+    /// Hands for one call.
+    pub fn new(hands: Hands) -> Self {
+        Self { hands }
+    }
+
+    /// The workspace. Only for tools that declared files among their needs.
+    pub fn workspace(&self) -> Result<&Workspace, Fault> {
+        self.hands.workspace.as_ref().ok_or_else(|| {
+            Fault::refused(
+                "needs_not_declared",
+                "the tool reached for files it did not declare",
+                "Declare `needs.files` in the tool's definition.",
+            )
+        })
+    }
+
+    /// Now.
+    pub fn now(&self) -> Timestamp {
+        self.hands.clock.now()
+    }
+
+    /// Fills the buffer from the kernel's random source.
+    pub fn random(&self, buffer: &mut [u8]) -> Result<(), Fault> {
+        getrandom::fill(buffer).map_err(|error| {
+            Fault::failed("no_randomness", format!("the kernel gave no random bytes: {error}"), "Try again.")
+                .retryable()
+        })
+    }
+
+    /// How much may come out of this call.
+    pub fn caps(&self) -> &Caps {
+        &self.hands.caps
+    }
+
+    /// Tells whoever waits how far the call has come.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: impl Into<Option<String>>) {
+        if let Some(sink) = &self.hands.progress {
+            sink(Progress { done, total, message: message.into() });
+        }
+    }
+
+    /// Fails once the call is cancelled or out of time. Call it in every loop that an input can make long.
+    pub fn check(&self) -> Result<(), Fault> {
+        match self.hands.stop.0.load(Ordering::Relaxed) {
+            RUNNING => Ok(()),
+            CANCELLED => {
+                Err(Fault::failed("cancelled", "the caller cancelled the call", "Call again if it is still wanted."))
+            }
+            _ => Err(Fault::failed(
+                "timed_out",
+                format!("no answer within {} ms", self.hands.timeout.as_millis()),
+                "Ask for less at once.",
+            )),
+        }
+    }
+
+    /// The flag behind [`Cx::check`], for code that runs on other threads on behalf of this call.
+    pub fn stop_flag(&self) -> &StopFlag {
+        &self.hands.stop
+    }
+}
+
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx").field("workspace", &self.hands.workspace).finish_non_exhaustive()
+    }
+}

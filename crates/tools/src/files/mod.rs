@@ -1,0 +1,5 @@
+//! Files of the workspace.
+
+mod workspace;
+
+pub use workspace::{Protected, Workspace};

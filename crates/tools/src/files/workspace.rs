@@ -1,0 +1,7 @@
+//! placeholder
+/// placeholder
+#[derive(Debug, Clone)]
+pub struct Workspace;
+/// placeholder
+#[derive(Debug, Clone)]
+pub struct Protected;

@@ -1,0 +1,18 @@
+//! What can run.
+//!
+//! A tool is a value ([`Tool`]) and a function, in one file with its tests; [`TOOLS`] is the list of those that ship.
+//! A body gets a [`Cx`], its only hands: an opened workspace, a clock, chance, progress, a way to notice that it
+//! should stop. It opens no path, socket or process by itself (`clippy.toml` bars the std ways), decides no policy
+//! and writes no record: this crate cannot even name the crates that do.
+
+mod cx;
+mod files;
+mod tool;
+mod utility;
+
+pub use cx::{Clock, Cx, Hands, Progress, ProgressSink, StopFlag};
+pub use files::{Protected, Workspace};
+pub use tool::{Answer, Body, Output, Tool};
+
+/// Every tool that ships, one line each.
+pub const TOOLS: &[fn() -> Tool] = &[utility::echo::tool];

@@ -1,0 +1,151 @@
+//! A tool: its declaration and its body, and how a typed function becomes one.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use toolgate_contract::{Effect, Fault, Needs, ToolDef, Truncated};
+
+use crate::Cx;
+
+/// What runs when a call has been permitted.
+///
+/// A body may block: it has a thread of its own. It must return soon after [`Cx::check`] starts to fail; the call is
+/// answered at its deadline all the same, but the thread and the tool's slot stay taken until the body returns.
+pub trait Body: Send + Sync {
+    /// What a call with this (validated) input would do. Pure: it looks at nothing but the input.
+    fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault>;
+    /// Does it.
+    fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault>;
+}
+
+/// What a body gives back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// The typed output.
+    pub structured: Value,
+    /// What the model reads.
+    pub text: String,
+    /// What the body itself had to cut.
+    pub truncated: Option<Truncated>,
+}
+
+/// What a typed body gives back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer<T> {
+    value: T,
+    text: Option<String>,
+    truncated: Option<Truncated>,
+}
+
+impl<T> Answer<T> {
+    /// A value that speaks for itself: a string is read as it is, anything else as JSON.
+    pub fn new(value: T) -> Self {
+        Self { value, text: None, truncated: None }
+    }
+
+    /// A value with a text written for the model.
+    pub fn with_text(value: T, text: impl Into<String>) -> Self {
+        Self { value, text: Some(text.into()), truncated: None }
+    }
+
+    /// Says that this is not all there is.
+    #[must_use]
+    pub fn truncated(self, truncated: Option<Truncated>) -> Self {
+        Self { truncated, ..self }
+    }
+}
+
+/// A declaration and a body.
+#[derive(Clone)]
+pub struct Tool {
+    /// What it is.
+    pub def: ToolDef,
+    /// What it does.
+    pub body: Arc<dyn Body>,
+}
+
+impl Tool {
+    /// A tool from a function. The schemas come from its types, the effects of a call from its input.
+    pub fn typed<I, O>(
+        def: ToolDef,
+        effects: impl Fn(&I) -> Vec<Effect> + Send + Sync + 'static,
+        run: impl Fn(&Cx, I) -> Result<Answer<O>, Fault> + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+        O: Serialize + JsonSchema + Send + Sync + 'static,
+    {
+        let def = ToolDef { input_schema: schema::<I>(), output_schema: schema::<O>(), ..def };
+        Self { def, body: Arc::new(Typed { effects, run, types: PhantomData::<fn(I) -> O> }) }
+    }
+
+    /// A tool that touches nothing: a function of its input.
+    pub fn pure<I, O>(def: ToolDef, run: impl Fn(&Cx, I) -> Result<Answer<O>, Fault> + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+        O: Serialize + JsonSchema + Send + Sync + 'static,
+    {
+        Self::typed(ToolDef { needs: Needs::NOTHING, ..def }, |_: &I| Vec::new(), run)
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tool").field(&self.def.name).finish()
+    }
+}
+
+struct Typed<E, F, I, O> {
+    effects: E,
+    run: F,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<E, F, I, O> Body for Typed<E, F, I, O>
+where
+    E: Fn(&I) -> Vec<Effect> + Send + Sync,
+    F: Fn(&Cx, I) -> Result<Answer<O>, Fault> + Send + Sync,
+    I: DeserializeOwned,
+    O: Serialize,
+{
+    fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault> {
+        Ok((self.effects)(&I::deserialize(input).map_err(bad_input)?))
+    }
+
+    fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault> {
+        let Answer { value, text, truncated } = (self.run)(cx, serde_json::from_value(input).map_err(bad_input)?)?;
+        let structured = serde_json::to_value(value).map_err(|error| {
+            Fault::failed(
+                "bad_output",
+                format!("the tool's output is not JSON: {error}"),
+                "Report this as a bug in the tool.",
+            )
+        })?;
+        let text = text.unwrap_or_else(|| match &structured {
+            Value::String(text) => text.clone(),
+            other => format!("{other:#}"),
+        });
+        Ok(Output { structured, text, truncated })
+    }
+}
+
+fn bad_input(error: serde_json::Error) -> Fault {
+    Fault::failed(
+        "invalid_arguments",
+        format!("the arguments do not fit: {error}"),
+        "Compare them with the tool's input schema.",
+    )
+}
+
+/// The schema of a type, 2020-12, with definitions inlined so that a model reads it without following references.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.to_value()
+}
