@@ -1,3 +1,187 @@
-//! skeleton
+//! The runtime: one call from arrival to answer.
+//!
+//! [`Runtime`] is what every edge (MCP, command line) and every program that embeds Toolgate holds. It has one way to
+//! run a tool, [`Runtime::invoke`]; `invoke.rs` is the road that call takes, step by step.
 
+mod catalog;
+mod clean;
 pub mod config;
+mod house;
+mod invoke;
+mod schema;
+mod turn;
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use toolgate_contract::{
+    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Risk, SafetyClass, ToolDef,
+};
+use toolgate_tools::{Protected, Workspace};
+
+pub use catalog::BadTool;
+pub use house::{Fatal, Watch};
+pub use toolgate_contract as contract;
+pub use toolgate_store as store;
+pub use toolgate_tools as tools;
+pub use turn::Turn;
+
+use crate::{catalog::Catalog, config::Config, house::House, house::SystemClock};
+
+/// What a runtime is made of.
+pub struct Setup {
+    /// Policy and settings.
+    pub config: Config,
+    /// Where calls are recorded.
+    pub store: Arc<dyn store::Store>,
+    /// The tools; [`built_in_tools`] are those that ship.
+    pub tools: Vec<tools::Tool>,
+    /// Files and directories no tool sees: the data directory, key files.
+    pub hidden: Vec<PathBuf>,
+}
+
+/// Why a runtime could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A tool is not fit for the catalog.
+    #[error(transparent)]
+    Tool(#[from] BadTool),
+    /// The config names what does not exist.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Config(Vec<config::ConfigError>),
+    /// An agent's workspace cannot be opened.
+    #[error("the workspace of agent `{agent}` cannot be opened: {fault}")]
+    Workspace {
+        /// Whose.
+        agent: AgentName,
+        /// Why.
+        fault: Fault,
+    },
+    /// The policy has no canonical form.
+    #[error("the policy cannot be hashed: {0}")]
+    Policy(#[from] serde_json::Error),
+}
+
+/// What would be decided about a call, and why.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Explanation {
+    /// What the call amounts to.
+    pub action: ActionType,
+    /// Its class.
+    pub class: SafetyClass,
+    /// What is at stake.
+    pub risk: Risk,
+    /// What it would do.
+    pub effects: Vec<Effect>,
+    /// The verdict and its reasons.
+    #[serde(flatten)]
+    pub decided: Decided,
+}
+
+/// A tool as an agent sees it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its definition.
+    pub def: ToolDef,
+    /// The hash of it.
+    pub digest: Digest,
+}
+
+/// The tools that ship.
+pub fn built_in_tools() -> Vec<tools::Tool> {
+    tools::TOOLS.iter().map(|tool| tool()).collect()
+}
+
+/// The tool runtime. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    house: Arc<House>,
+}
+
+impl Runtime {
+    /// Opens workspaces, checks tools and config. Nothing runs yet.
+    pub fn open(setup: Setup) -> Result<Self, OpenError> {
+        let Setup { config, store, tools, hidden } = setup;
+        let mut catalog = Catalog::default();
+        for tool in tools {
+            catalog.register(tool)?;
+        }
+        let unknown = config.check_tools(catalog.iter().map(|entry| &*entry.tool.def.name));
+        if !unknown.is_empty() {
+            return Err(OpenError::Config(unknown));
+        }
+        let mut workspaces = BTreeMap::new();
+        for (agent, settings) in &config.agents {
+            let protected = Protected { names: config.protected.clone(), hidden: hidden.clone() };
+            let workspace = Workspace::open(&settings.workspace, protected)
+                .map_err(|fault| OpenError::Workspace { agent: agent.clone(), fault })?;
+            workspaces.insert(agent.clone(), workspace);
+        }
+        let policy_digest = config.policy.digest()?;
+        let catalog = ArcSwap::from_pointee(catalog);
+        let clock = Arc::new(SystemClock);
+        Ok(Self { house: Arc::new(House { catalog, config, policy_digest, store, workspaces, clock }) })
+    }
+
+    /// Adds a tool while the runtime runs.
+    pub fn register(&self, tool: tools::Tool) -> Result<(), BadTool> {
+        let mut added = Ok(());
+        self.house.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            added = catalog.register(tool.clone());
+            catalog
+        });
+        added
+    }
+
+    /// A call with a fresh id.
+    pub fn call(&self, agent: &AgentName, tool: &str, arguments: Value) -> Call {
+        let id = CallId(uuid::Uuid::now_v7().to_string());
+        Call { id, agent: agent.clone(), tool: tool.to_owned(), arguments }
+    }
+
+    /// Takes one call down the road.
+    ///
+    /// The call goes on to its end when this future is dropped: it is cancelled, and its end is recorded.
+    pub async fn invoke(&self, call: Call, watch: Watch) -> Outcome {
+        let gone = watch.cancel.clone().drop_guard();
+        let (id, tool) = (call.id.clone(), call.tool.clone());
+        let ended = tokio::spawn(invoke::invoke(self.house.clone(), call, watch)).await;
+        gone.disarm();
+        match ended {
+            Ok(ended) => {
+                if let Some(fatal) = ended.fatal {
+                    tracing::error!(call = %id, "{fatal}");
+                }
+                ended.outcome
+            }
+            Err(error) => invoke::lost(id, tool, &error.to_string()),
+        }
+    }
+
+    /// Takes the calls of one turn down the road, staged.
+    pub async fn turn(&self, calls: Vec<Call>, watch: Watch) -> Turn {
+        turn::turn(self.house.clone(), calls, watch).await
+    }
+
+    /// What would be decided about a call. Nothing runs, nothing is recorded.
+    pub fn explain(&self, call: &Call) -> Result<Explanation, Fault> {
+        let (meaning, decision) = invoke::preview(&self.house, call)?;
+        let invoke::Meaning { action, effects, risk, class } = meaning;
+        Ok(Explanation { action, class, risk, effects, decided: decision.decided() })
+    }
+
+    /// The tools this agent may know of, by name.
+    pub fn definitions(&self, agent: &AgentName) -> Result<Vec<Listed>, Fault> {
+        let catalog = self.house.catalog();
+        let agent = self.house.agent(agent)?;
+        let listed = |entry: &Arc<catalog::Entry>| Listed { def: entry.tool.def.clone(), digest: entry.digest };
+        Ok(self.house.permitted(&catalog, agent).map(listed).collect())
+    }
+
+    /// The settings it runs under.
+    pub fn config(&self) -> &Config {
+        &self.house.config
+    }
+}

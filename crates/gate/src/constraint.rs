@@ -1,0 +1,216 @@
+//! The six dimensions an access level constrains: files, code, network, git, terminal, approvals.
+//!
+//! Each is a scale whose earlier values permit less, so "may only tighten" is a comparison.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use toolgate_contract::{ActionType, Category, Effect, EffectKind, Level, SourceLine};
+
+use crate::{Request, Sourced};
+
+macro_rules! dimension {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $name {
+            /// All values, tightest first.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// The name config uses.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// Reads a name as config spells it.
+            pub fn parse(name: &str) -> Option<$name> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == name)
+            }
+        }
+    };
+}
+
+dimension! {
+    /// Which files a tool may reach.
+    FileScope {
+        /// The agent's workspace.
+        WorkspaceOnly = "workspace_only",
+        /// The project the workspace belongs to.
+        ProjectDirectory = "project_directory",
+        /// Whatever the operator opened to it.
+        Full = "full",
+    }
+}
+
+dimension! {
+    /// Where code runs.
+    CodeIsolation {
+        /// In a room.
+        Containerized = "containerized",
+    }
+}
+
+dimension! {
+    /// Whom a tool may talk to.
+    NetworkMode {
+        /// Nobody.
+        None = "none",
+        /// The hosts on the agent's list.
+        AllowlistOnly = "allowlist_only",
+        /// Any public host.
+        Open = "open",
+    }
+}
+
+dimension! {
+    /// How far git goes.
+    GitLevel {
+        /// Nothing leaves or enters the machine.
+        LocalOnly = "local_only",
+        /// Fetching too, never pushing.
+        ReadAndBranch = "read_and_branch",
+        /// Everything.
+        Full = "full",
+    }
+}
+
+dimension! {
+    /// Which commands a terminal runs.
+    TerminalMode {
+        /// No terminal.
+        None = "none",
+        /// Those a profile admits.
+        RestrictedCommands = "restricted_commands",
+        /// Any.
+        Full = "full",
+    }
+}
+
+/// What binds one agent, each dimension with the line that set it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Constraints {
+    /// Files.
+    pub file_system: Sourced<FileScope>,
+    /// Code.
+    pub code_execution: Sourced<CodeIsolation>,
+    /// Network.
+    pub network: Sourced<NetworkMode>,
+    /// The hosts of `allowlist_only`, as `host` or `host:port`.
+    pub network_allowlist: Vec<Sourced<String>>,
+    /// Git.
+    pub git: Sourced<GitLevel>,
+    /// Terminal.
+    pub terminal: Sourced<TerminalMode>,
+    /// Actions a person is asked about even where they are granted.
+    pub requires_approval: BTreeMap<ActionType, SourceLine>,
+}
+
+impl Constraints {
+    /// What a level means unless the config says otherwise. `custom` starts from the tightest values.
+    pub fn of(level: Level) -> Self {
+        let (files, network, git, terminal) = match level {
+            Level::Sandboxed | Level::Custom => {
+                (FileScope::WorkspaceOnly, NetworkMode::None, GitLevel::LocalOnly, TerminalMode::None)
+            }
+            Level::Restricted => {
+                (FileScope::ProjectDirectory, NetworkMode::AllowlistOnly, GitLevel::ReadAndBranch, TerminalMode::None)
+            }
+            Level::Standard => {
+                (FileScope::ProjectDirectory, NetworkMode::Open, GitLevel::Full, TerminalMode::RestrictedCommands)
+            }
+            Level::Elevated => (FileScope::Full, NetworkMode::Open, GitLevel::Full, TerminalMode::Full),
+        };
+        // The lowest level asks too: a list that allows one of these must not give it more than the level above has.
+        let asks: &[ActionType] = match level {
+            Level::Sandboxed | Level::Restricted => {
+                &[ActionType::DeployStaging, ActionType::DeployProduction, ActionType::DbMutate]
+            }
+            Level::Standard | Level::Elevated | Level::Custom => &[],
+        };
+        Self {
+            file_system: Sourced::built_in(files),
+            code_execution: Sourced::built_in(CodeIsolation::Containerized),
+            network: Sourced::built_in(network),
+            network_allowlist: Vec::new(),
+            git: Sourced::built_in(git),
+            terminal: Sourced::built_in(terminal),
+            requires_approval: asks.iter().map(|action| (action.clone(), SourceLine::built_in())).collect(),
+        }
+    }
+
+    /// The first dimension this call would overstep, with a sentence about it.
+    pub(crate) fn overstepped(&self, request: &Request<'_>) -> Option<(&'static str, String, SourceLine)> {
+        let needs_network = request.effects.iter().any(|effect| effect.kind == EffectKind::Network);
+        if request.def.category == Category::Terminal && self.terminal.value == TerminalMode::None {
+            return Some(("terminal_constraint", "the agent has no terminal".into(), self.terminal.source.clone()));
+        }
+        if request.def.category == Category::VersionControl {
+            let oversteps = match self.git.value {
+                GitLevel::LocalOnly => needs_network || *request.action == ActionType::VcsPush,
+                GitLevel::ReadAndBranch => *request.action == ActionType::VcsPush,
+                GitLevel::Full => false,
+            };
+            if oversteps {
+                let text = format!("git is limited to `{}`", self.git.value.as_str());
+                return Some(("git_constraint", text, self.git.source.clone()));
+            }
+        }
+        if needs_network {
+            return self.network_overstepped(request.effects);
+        }
+        None
+    }
+
+    fn network_overstepped(&self, effects: &[Effect]) -> Option<(&'static str, String, SourceLine)> {
+        match self.network.value {
+            NetworkMode::Open => None,
+            NetworkMode::None => {
+                Some(("network_constraint", "the agent has no network".into(), self.network.source.clone()))
+            }
+            NetworkMode::AllowlistOnly => effects
+                .iter()
+                .filter(|effect| effect.kind == EffectKind::Network)
+                .find(|effect| !effect.target.as_deref().is_some_and(|host| self.lists(host)))
+                .map(|effect| {
+                    let host = effect.target.as_deref().unwrap_or("a host it does not name");
+                    let text = format!("`{host}` is not on the agent's network allowlist");
+                    ("network_constraint", text, self.network.source.clone())
+                }),
+        }
+    }
+
+    fn lists(&self, target: &str) -> bool {
+        let host = target.rsplit_once(':').map_or(target, |(host, _port)| host);
+        self.network_allowlist.iter().any(|entry| entry.value == target || entry.value == host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_level_of_the_ladder_is_tighter_than_the_one_below() {
+        for pair in Level::LADDER.windows(2) {
+            let (low, high) = (Constraints::of(pair[0]), Constraints::of(pair[1]));
+            assert!(low.file_system.value <= high.file_system.value);
+            assert!(low.network.value <= high.network.value);
+            assert!(low.git.value <= high.git.value);
+            assert!(low.terminal.value <= high.terminal.value);
+        }
+    }
+
+    #[test]
+    fn an_allowlist_entry_without_a_port_stands_for_every_port() {
+        let mut constraints = Constraints::of(Level::Restricted);
+        constraints.network_allowlist =
+            vec![Sourced::built_in("api.example.com".into()), Sourced::built_in("db.example.com:5432".into())];
+        assert!(constraints.lists("api.example.com:443"));
+        assert!(constraints.lists("db.example.com:5432"));
+        assert!(!constraints.lists("db.example.com:22"));
+        assert!(!constraints.lists("example.com:443"));
+    }
+}

@@ -1,0 +1,208 @@
+//! The decision.
+
+use serde_json::{Value, json};
+use toolgate_contract::{
+    ActionType, Decided, Effect, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
+};
+
+use crate::{Agent, Constraints, Policy, condition::Condition};
+
+/// What is asked: this tool, to do this.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The tool.
+    pub def: &'a ToolDef,
+    /// What the call amounts to.
+    pub action: &'a ActionType,
+    /// What it would do.
+    pub effects: &'a [Effect],
+    /// How much is at stake.
+    pub risk: Risk,
+    /// The validated arguments; none when the question is whether to show the tool at all.
+    pub arguments: Option<&'a Value>,
+}
+
+impl Request<'_> {
+    /// The strictest class that applies: the declared one or that of an effect.
+    pub fn class(&self) -> SafetyClass {
+        self.effects.iter().map(|effect| effect.kind.class()).fold(self.def.safety, SafetyClass::max)
+    }
+}
+
+/// The right to run one call. Only this crate makes one, and whatever runs a call wants one.
+#[derive(Debug)]
+pub struct Permit {
+    needs: Needs,
+    constraints: Constraints,
+}
+
+impl Permit {
+    /// The hands the call gets.
+    pub fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    /// What binds it while it runs.
+    pub fn constraints(&self) -> &Constraints {
+        &self.constraints
+    }
+}
+
+/// May it run?
+#[derive(Debug)]
+pub enum Decision {
+    /// Yes.
+    Allow(Permit, Vec<Reason>),
+    /// If this many people agree.
+    Ask(u8, Vec<Reason>),
+    /// No.
+    Deny(Vec<Reason>),
+}
+
+impl Decision {
+    /// The verdict and its reasons, for the record.
+    pub fn decided(&self) -> Decided {
+        let (verdict, reasons) = match self {
+            Self::Allow(_, reasons) => (Verdict::Allow, reasons),
+            Self::Ask(_, reasons) => (Verdict::Ask, reasons),
+            Self::Deny(reasons) => (Verdict::Deny, reasons),
+        };
+        Decided { verdict, reasons: reasons.clone() }
+    }
+}
+
+/// May `agent` do this?
+///
+/// The first rule that speaks wins: what is denied, what must be asked, what is allowed, what the access level
+/// permits. When nothing speaks the answer is no, and a rule that cannot be evaluated is a no.
+pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision {
+    if let Some(reason) = denied(policy, agent, request) {
+        return Decision::Deny(vec![reason]);
+    }
+    let (people, asks) = must_ask(policy, agent, request);
+    if !asks.is_empty() {
+        return Decision::Ask(people, asks);
+    }
+    let Some(granted) = allowed(policy, agent, request).or_else(|| level_permits(policy, agent, request)) else {
+        return Decision::Deny(vec![nothing_speaks(agent, request)]);
+    };
+    // A level's approval constraint tightens what was granted; it never grants anything by itself.
+    if let Some(source) = agent.constraints.requires_approval.get(request.action) {
+        let text = format!("action `{}` requires approval for this agent", request.action);
+        return Decision::Ask(1, vec![reason("requires_approval", text, source), granted]);
+    }
+    Decision::Allow(Permit { needs: request.def.needs, constraints: agent.constraints.clone() }, vec![granted])
+}
+
+fn denied(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reason> {
+    let name = &*request.def.name;
+    for rules in [&policy.rules, &agent.rules] {
+        if let Some((what, source)) = rules.denied.entry(name, request.action) {
+            return Some(reason("denied", format!("{what} is on the denied list"), source));
+        }
+    }
+    let own = SourceLine::declaration(name);
+    let said = policy.tools.get(name).map(|tool| (&tool.value, &tool.source));
+    for (permission, source) in [(&request.def.permission, &own)].into_iter().chain(said) {
+        if let Some((rule, text)) = forbids(permission, agent, request) {
+            return Some(reason(rule, text, source));
+        }
+    }
+    let (rule, text, source) = agent.constraints.overstepped(request)?;
+    Some(reason(rule, text, &source))
+}
+
+/// Does this permission say no?
+fn forbids(permission: &Permission, agent: &Agent, request: &Request<'_>) -> Option<(&'static str, String)> {
+    match permission {
+        Permission::Allow | Permission::Confirm => None,
+        Permission::Deny => Some(("permission_deny", "the tool's permission is `deny`".into())),
+        Permission::Roles(roles) => {
+            let has_one = roles.iter().any(|role| agent.roles.contains(&**role));
+            (!has_one).then(|| ("permission_roles", format!("the tool wants one of the roles: {}", roles.join(", "))))
+        }
+        Permission::Condition(text) => {
+            let condition = match Condition::parse(text) {
+                Ok(condition) => condition,
+                Err(error) => return Some(("permission_condition", format!("its condition cannot be read: {error}"))),
+            };
+            // Before there are arguments, a condition about them cannot speak; the call itself is decided again.
+            if request.arguments.is_none() && condition.variables().contains("args") {
+                return None;
+            }
+            match condition.eval(&variables(agent, request)) {
+                Ok(true) => None,
+                Ok(false) => Some(("permission_condition", format!("its condition does not hold: {text}"))),
+                Err(error) => Some(("permission_condition", format!("its condition cannot be evaluated: {error}"))),
+            }
+        }
+    }
+}
+
+/// What a condition may speak about.
+fn variables(agent: &Agent, request: &Request<'_>) -> Value {
+    json!({
+        "agent": { "name": agent.name, "level": agent.level.value, "roles": agent.roles },
+        "args": request.arguments,
+        "tool": request.def.name,
+        "action": request.action,
+        "class": request.class(),
+        "risk": request.risk,
+    })
+}
+
+fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<Reason>) {
+    let name = &*request.def.name;
+    let mut people = 1;
+    let mut reasons = Vec::new();
+    for rules in [&policy.rules, &agent.rules] {
+        if let Some(count) = rules.ask_classes.get(&request.class()) {
+            people = people.max(count.value);
+            reasons.push(reason("ask_class", format!("class `{}` needs approval", request.class()), &count.source));
+        }
+        if let Some((what, source)) = rules.ask.entry(name, request.action) {
+            reasons.push(reason("ask", format!("{what} is on the list of what must be asked"), source));
+        }
+    }
+    if request.def.permission == Permission::Confirm {
+        let source = SourceLine::declaration(name);
+        reasons.push(reason("permission_confirm", "the tool asks for confirmation each time".into(), &source));
+    }
+    if let Some(said) = policy.tools.get(name).filter(|said| said.value == Permission::Confirm) {
+        reasons.push(reason("permission_confirm", "the operator asks for confirmation each time".into(), &said.source));
+    }
+    (people, reasons)
+}
+
+fn allowed(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reason> {
+    [&policy.rules, &agent.rules].into_iter().find_map(|rules| {
+        let (what, source) = rules.allowed.entry(&request.def.name, request.action)?;
+        Some(reason("allowed", format!("{what} is on the allowed list"), source))
+    })
+}
+
+fn level_permits(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reason> {
+    let level = agent.level.value;
+    let rights = policy.levels.get(&level)?;
+    if let Some(source) = rights.categories.get(&request.def.category) {
+        let text = format!("level `{level}` permits category `{}`", request.def.category);
+        return Some(reason("level", text, source));
+    }
+    // A function of its input is not worth a right; but a custom agent has only what its lists name.
+    (request.def.needs.is_nothing() && request.class() == SafetyClass::Read && !rights.categories.is_empty()).then(|| {
+        let text = format!("level `{level}` permits tools that read nothing and touch nothing");
+        reason("level", text, &agent.level.source)
+    })
+}
+
+fn nothing_speaks(agent: &Agent, request: &Request<'_>) -> Reason {
+    let text = format!(
+        "no rule allows tool `{}` (category `{}`, action `{}`) to an agent at level `{}`",
+        request.def.name, request.def.category, request.action, agent.level.value
+    );
+    reason("no_rule", text, &agent.level.source)
+}
+
+fn reason(rule: &'static str, text: String, source: &SourceLine) -> Reason {
+    Reason { rule, text, source: source.clone() }
+}

@@ -1,0 +1,154 @@
+//! The policy: plain data, already checked. Every rule knows the line it was written on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use toolgate_contract::{
+    ActionRegistry, ActionType, AgentName, Category, Digest, Level, Permission, SafetyClass, SourceLine, digest,
+};
+
+use crate::Constraints;
+
+/// A value and the line that set it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sourced<T> {
+    /// The value.
+    pub value: T,
+    /// Where it is written.
+    pub source: SourceLine,
+}
+
+impl<T> Sourced<T> {
+    /// A value from the defaults.
+    pub fn built_in(value: T) -> Self {
+        Self { value, source: SourceLine::built_in() }
+    }
+}
+
+/// A list of tools and actions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// By tool name.
+    pub tools: BTreeMap<String, SourceLine>,
+    /// By what the call amounts to.
+    pub actions: BTreeMap<ActionType, SourceLine>,
+}
+
+impl Listed {
+    /// The entry that names this tool or action.
+    pub(crate) fn entry(&self, tool: &str, action: &ActionType) -> Option<(String, &SourceLine)> {
+        self.tools
+            .get(tool)
+            .map(|source| (format!("tool `{tool}`"), source))
+            .or_else(|| self.actions.get(action).map(|source| (format!("action `{action}`"), source)))
+    }
+}
+
+/// The three lists, in the order they are asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Rules {
+    /// Never.
+    pub denied: Listed,
+    /// Only if a person agrees.
+    pub ask: Listed,
+    /// Classes nobody uses unasked, and how many people must agree.
+    pub ask_classes: BTreeMap<SafetyClass, Sourced<u8>>,
+    /// Yes, unless an earlier list speaks.
+    pub allowed: Listed,
+}
+
+/// What is known about one agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Agent {
+    /// Its name.
+    pub name: AgentName,
+    /// How far it is let.
+    pub level: Sourced<Level>,
+    /// What it is for.
+    pub roles: BTreeSet<String>,
+    /// Its own lists.
+    pub rules: Rules,
+    /// What binds it: its level's constraints and its own.
+    pub constraints: Constraints,
+}
+
+/// What a level permits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LevelRights {
+    /// Whole categories.
+    pub categories: BTreeMap<Category, SourceLine>,
+    /// Six dimensions.
+    pub constraints: Constraints,
+}
+
+impl LevelRights {
+    /// What a level permits unless the config says otherwise.
+    pub fn of(level: Level) -> Self {
+        use Category::{
+            Analytics, Browser, CodeExecution, FileSystem, Memory, Terminal, VersionControl, Web,
+        };
+        let categories: &[Category] = match level {
+            Level::Sandboxed => &[FileSystem, CodeExecution, VersionControl, Memory],
+            Level::Restricted => &[FileSystem, CodeExecution, VersionControl, Memory, Web],
+            Level::Standard => {
+                &[FileSystem, CodeExecution, VersionControl, Memory, Web, Terminal, Analytics, Browser]
+            }
+            Level::Elevated => &Category::ALL,
+            Level::Custom => &[],
+        };
+        Self {
+            categories: categories.iter().map(|category| (*category, SourceLine::built_in())).collect(),
+            constraints: Constraints::of(level),
+        }
+    }
+}
+
+/// Everything the gate goes by.
+#[derive(Debug, Clone, Serialize)]
+pub struct Policy {
+    /// The agents that may call at all.
+    pub agents: BTreeMap<AgentName, Agent>,
+    /// What binds every agent.
+    pub rules: Rules,
+    /// What each level permits.
+    pub levels: BTreeMap<Level, LevelRights>,
+    /// The operator's word on single tools. It can only narrow what the tool's own declaration says.
+    pub tools: BTreeMap<String, Sourced<Permission>>,
+    /// The action types there are.
+    #[serde(skip)]
+    pub actions: ActionRegistry,
+}
+
+impl Policy {
+    /// The policy of a fresh machine: one agent, `default`, at level standard.
+    pub fn built_in() -> Self {
+        let default = Agent::at(AgentName::from("default"), Sourced::built_in(Level::Standard));
+        Self {
+            agents: [(default.name.clone(), default)].into(),
+            rules: Rules {
+                ask_classes: [
+                    (SafetyClass::Financial, Sourced::built_in(1)),
+                    (SafetyClass::Privileged, Sourced::built_in(2)),
+                ]
+                .into(),
+                ..Rules::default()
+            },
+            levels: Level::ALL.iter().map(|level| (*level, LevelRights::of(*level))).collect(),
+            tools: BTreeMap::new(),
+            actions: ActionRegistry::default(),
+        }
+    }
+
+    /// The hash that names this policy in every record decided under it.
+    pub fn digest(&self) -> Result<Digest, serde_json::Error> {
+        digest(self)
+    }
+}
+
+impl Agent {
+    /// An agent with nothing of its own.
+    pub fn at(name: AgentName, level: Sourced<Level>) -> Self {
+        let constraints = Constraints::of(level.value);
+        Self { name, level, roles: BTreeSet::new(), rules: Rules::default(), constraints }
+    }
+}

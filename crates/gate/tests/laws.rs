@@ -1,0 +1,256 @@
+//! The laws of the gate, over the whole space: every level, action and class.
+
+use proptest::{prelude::*, sample::subsequence};
+use toolgate_contract::{
+    ActionType, AgentName, Category, Decided, Effect, EffectKind, Level, Needs, Permission, Risk, SafetyClass,
+    SourceLine, ToolDef, Verdict,
+};
+use toolgate_gate::{Agent, Decision, Listed, Policy, Request, Rules, Sourced, decide};
+
+/// A tool that does `action` at its worst as `class`, in the category such a tool usually has.
+fn tool(action: &ActionType, class: SafetyClass) -> ToolDef {
+    ToolDef {
+        name: "probe".into(),
+        category: action.home().unwrap_or(Category::Mcp),
+        action: action.clone(),
+        safety: class,
+        needs: Needs::READ_FILES,
+        ..ToolDef::default()
+    }
+}
+
+fn judge(policy: &Policy, agent: &Agent, def: &ToolDef, effects: &[Effect]) -> Decided {
+    let request = Request { def, action: &def.action, effects, risk: Risk::Low, arguments: Some(&serde_json::Value::Null) };
+    decide(policy, agent, &request).decided()
+}
+
+fn agent(level: Level) -> Agent {
+    Agent::at(AgentName::from("probe"), Sourced::built_in(level))
+}
+
+fn listing(actions: &[ActionType]) -> Listed {
+    Listed { actions: actions.iter().map(|a| (a.clone(), SourceLine::built_in())).collect(), ..Listed::default() }
+}
+
+fn everything() -> impl Iterator<Item = (Level, &'static ActionType, SafetyClass)> {
+    Level::ALL.iter().flat_map(|level| {
+        ActionType::BUILT_IN
+            .iter()
+            .flat_map(move |action| SafetyClass::ALL.iter().map(move |class| (*level, action, *class)))
+    })
+}
+
+#[test]
+fn the_whole_table_is_as_reviewed() {
+    let policy = Policy::built_in();
+    let mut table = format!("{:<28} {}\n", "action", SafetyClass::ALL.iter().map(|c| format!("{c:<11}")).collect::<String>());
+    for level in Level::ALL {
+        table += &format!("\n{level}\n");
+        for action in ActionType::BUILT_IN {
+            table += &format!("  {:<26} ", action.as_str());
+            for class in SafetyClass::ALL {
+                let decided = judge(&policy, &agent(*level), &tool(action, *class), &[]);
+                let word = match decided.verdict {
+                    Verdict::Allow => "yes",
+                    Verdict::Ask => "ask",
+                    Verdict::Deny => "no",
+                };
+                table += &format!("{:<11}", format!("{word}:{}", decided.reasons[0].rule.split('_').next().unwrap()));
+            }
+            table = table.trim_end().to_owned() + "\n";
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn what_is_denied_stays_denied() {
+    for (level, action, class) in everything() {
+        let mut agent = agent(level);
+        agent.rules.allowed = listing(ActionType::BUILT_IN);
+        agent.rules.ask = listing(ActionType::BUILT_IN);
+        let mut policy = Policy::built_in();
+        policy.rules.allowed = listing(ActionType::BUILT_IN);
+        policy.rules.denied = listing(std::slice::from_ref(action));
+        let by_policy = judge(&policy, &agent, &tool(action, class), &[]);
+        assert_eq!((by_policy.verdict, by_policy.reasons[0].rule), (Verdict::Deny, "denied"), "{level} {action} {class}");
+
+        policy.rules.denied = Listed::default();
+        agent.rules.denied.tools.insert("probe".into(), SourceLine::built_in());
+        let by_agent = judge(&policy, &agent, &tool(action, class), &[]);
+        assert_eq!((by_agent.verdict, by_agent.reasons[0].rule), (Verdict::Deny, "denied"), "{level} {action} {class}");
+    }
+}
+
+#[test]
+fn allowed_never_overrides_must_ask() {
+    for (level, action, class) in everything() {
+        let mut agent = agent(level);
+        agent.rules.allowed = listing(ActionType::BUILT_IN);
+        agent.rules.ask = listing(std::slice::from_ref(action));
+        let decided = judge(&Policy::built_in(), &agent, &tool(action, class), &[]);
+        assert_eq!(decided.verdict, Verdict::Ask, "{level} {action} {class}");
+    }
+}
+
+#[test]
+fn allowed_overrides_the_level_but_not_its_constraints() {
+    let mut agent = agent(Level::Sandboxed);
+    agent.rules.allowed = listing(&[ActionType::DbQuery, ActionType::VcsPush, ActionType::CommsExternal]);
+    let policy = Policy::built_in();
+    assert_eq!(judge(&policy, &agent, &tool(&ActionType::DbQuery, SafetyClass::Read), &[]).verdict, Verdict::Allow);
+    let push = judge(&policy, &agent, &tool(&ActionType::VcsPush, SafetyClass::Network), &[]);
+    assert_eq!((push.verdict, push.reasons[0].rule), (Verdict::Deny, "git_constraint"));
+    let fetch = [Effect::on(EffectKind::Network, "example.com:443")];
+    let web = judge(&policy, &agent, &tool(&ActionType::CommsExternal, SafetyClass::Network), &fetch);
+    assert_eq!((web.verdict, web.reasons[0].rule), (Verdict::Deny, "network_constraint"));
+}
+
+#[test]
+fn where_nothing_speaks_the_answer_is_no() {
+    let mut policy = Policy::built_in();
+    policy.rules = Rules::default();
+    for (_, action, class) in everything() {
+        let decided = judge(&policy, &agent(Level::Custom), &tool(action, class), &[]);
+        assert_eq!((decided.verdict, decided.reasons[0].rule), (Verdict::Deny, "no_rule"), "{action} {class}");
+    }
+    policy.levels.clear();
+    for (level, action, class) in everything() {
+        assert_eq!(judge(&policy, &agent(level), &tool(action, class), &[]).verdict, Verdict::Deny);
+    }
+}
+
+#[test]
+fn a_tool_that_touches_nothing_is_for_every_level_but_custom() {
+    let def = ToolDef { category: Category::Analytics, needs: Needs::NOTHING, ..tool(&ActionType::CodeRead, SafetyClass::Read) };
+    for level in Level::LADDER {
+        assert_eq!(judge(&Policy::built_in(), &agent(level), &def, &[]).verdict, Verdict::Allow, "{level}");
+    }
+    assert_eq!(judge(&Policy::built_in(), &agent(Level::Custom), &def, &[]).verdict, Verdict::Deny);
+    let writes = ToolDef { safety: SafetyClass::Write, ..def };
+    assert_eq!(judge(&Policy::built_in(), &agent(Level::Sandboxed), &writes, &[]).verdict, Verdict::Deny);
+}
+
+#[test]
+fn an_effect_stricter_than_the_declared_class_rules() {
+    let def = tool(&ActionType::CodeRead, SafetyClass::Read);
+    let pays = [Effect::on(EffectKind::Financial, "invoice 7")];
+    let decided = judge(&Policy::built_in(), &agent(Level::Elevated), &def, &pays);
+    assert_eq!((decided.verdict, decided.reasons[0].rule), (Verdict::Ask, "ask_class"));
+}
+
+#[test]
+fn privileged_wants_two_people_and_financial_one() {
+    for (class, people) in [(SafetyClass::Financial, 1), (SafetyClass::Privileged, 2)] {
+        let def = tool(&ActionType::CodeRead, class);
+        let request = Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, arguments: None };
+        match decide(&Policy::built_in(), &agent(Level::Elevated), &request) {
+            Decision::Ask(count, _) => assert_eq!(count, people),
+            other => panic!("{class}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn each_permission_is_enforced_whoever_states_it() {
+    let cases: [(Permission, Verdict, &str); 8] = [
+        (Permission::Allow, Verdict::Allow, "level"),
+        (Permission::Confirm, Verdict::Ask, "permission_confirm"),
+        (Permission::Deny, Verdict::Deny, "permission_deny"),
+        (Permission::Roles(vec!["reviewer".into(), "lead".into()]), Verdict::Allow, "level"),
+        (Permission::Roles(vec!["reviewer".into()]), Verdict::Deny, "permission_roles"),
+        (Permission::Condition("agent.level == \"standard\"".into()), Verdict::Allow, "level"),
+        (Permission::Condition("starts_with(args.path, \"docs/\")".into()), Verdict::Deny, "permission_condition"),
+        (Permission::Condition("this is no condition".into()), Verdict::Deny, "permission_condition"),
+    ];
+    let mut agent = agent(Level::Standard);
+    agent.roles.insert("lead".into());
+    for (permission, verdict, rule) in cases {
+        let plain = tool(&ActionType::CodeRead, SafetyClass::Read);
+        let declared = ToolDef { permission: permission.clone(), ..plain.clone() };
+        let by_tool = judge(&Policy::built_in(), &agent, &declared, &[]);
+        assert_eq!((by_tool.verdict, by_tool.reasons[0].rule), (verdict, rule), "declared {permission:?}");
+
+        let mut policy = Policy::built_in();
+        let source = SourceLine { file: "toolgate.yaml".into(), line: 7 };
+        policy.tools.insert("probe".into(), Sourced { value: permission.clone(), source: source.clone() });
+        let by_operator = judge(&policy, &agent, &plain, &[]);
+        assert_eq!((by_operator.verdict, by_operator.reasons[0].rule), (verdict, rule), "configured {permission:?}");
+        if verdict != Verdict::Allow {
+            assert_eq!(by_operator.reasons[0].source, source);
+        }
+    }
+}
+
+#[test]
+fn a_condition_about_arguments_neither_hides_a_tool_nor_runs_it() {
+    let def = ToolDef {
+        permission: Permission::Condition("starts_with(args.path, \"docs/\")".into()),
+        ..tool(&ActionType::CodeRead, SafetyClass::Read)
+    };
+    let asked = |arguments: Option<&serde_json::Value>| {
+        let request = Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, arguments };
+        decide(&Policy::built_in(), &agent(Level::Standard), &request).decided().verdict
+    };
+    assert_eq!(asked(None), Verdict::Allow);
+    assert_eq!(asked(Some(&serde_json::json!({ "path": "docs/a.md" }))), Verdict::Allow);
+    assert_eq!(asked(Some(&serde_json::json!({ "path": "src/a.rs" }))), Verdict::Deny);
+    assert_eq!(asked(Some(&serde_json::json!({}))), Verdict::Deny);
+}
+
+#[test]
+fn approval_required_by_a_level_tightens_a_grant_and_grants_nothing() {
+    let def = tool(&ActionType::DeployStaging, SafetyClass::Write);
+    let bare = judge(&Policy::built_in(), &agent(Level::Restricted), &def, &[]);
+    assert_eq!((bare.verdict, bare.reasons[0].rule), (Verdict::Deny, "no_rule"));
+    let mut granted = agent(Level::Restricted);
+    granted.rules.allowed = listing(&[ActionType::DeployStaging]);
+    let asked = judge(&Policy::built_in(), &granted, &def, &[]);
+    assert_eq!((asked.verdict, asked.reasons[0].rule), (Verdict::Ask, "requires_approval"));
+}
+
+fn some_actions() -> impl Strategy<Value = Vec<ActionType>> {
+    subsequence(ActionType::BUILT_IN.to_vec(), 0..12)
+}
+
+proptest! {
+    #[test]
+    fn a_higher_level_never_loses_a_right(
+        denied in some_actions(),
+        ask in some_actions(),
+        allowed in some_actions(),
+        kinds in subsequence(vec![EffectKind::FsRead, EffectKind::FsWrite, EffectKind::Network, EffectKind::Financial], 0..3),
+    ) {
+        let mut policy = Policy::built_in();
+        policy.rules.denied = listing(&denied);
+        policy.rules.ask = listing(&ask);
+        policy.rules.allowed = listing(&allowed);
+        let effects: Vec<_> = kinds.into_iter().map(|kind| Effect::on(kind, "somewhere")).collect();
+        for action in ActionType::BUILT_IN {
+            for class in SafetyClass::ALL {
+                let verdicts = Level::LADDER.map(|level| judge(&policy, &agent(level), &tool(action, *class), &effects).verdict);
+                prop_assert!(verdicts.is_sorted(), "{action} {class}: {verdicts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn adding_to_a_denied_or_ask_list_never_widens(first in some_actions(), more in some_actions(), level in 0..5_usize) {
+        let agent = agent(Level::ALL[level]);
+        let mut before = Policy::built_in();
+        before.rules.denied = listing(&first);
+        let mut after = before.clone();
+        after.rules.denied.actions.extend(listing(&more).actions);
+        after.rules.ask = listing(&more);
+        for action in ActionType::BUILT_IN {
+            let def = tool(action, SafetyClass::Write);
+            let (old, new) = (judge(&before, &agent, &def, &[]).verdict, judge(&after, &agent, &def, &[]).verdict);
+            // Asking is a right only where something was denied for want of a rule; a list of denials never gives one.
+            if more.contains(action) {
+                prop_assert_eq!(new, Verdict::Deny);
+            } else {
+                prop_assert_eq!(new, old);
+            }
+        }
+    }
+}

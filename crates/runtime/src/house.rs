@@ -1,0 +1,155 @@
+//! What the road runs through: catalog, policy, store, workspaces, clock.
+
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Needs, nearest};
+use toolgate_gate::{Agent, Decision, Permit, Policy, Request, decide};
+use toolgate_store::Store;
+use toolgate_tools::{Clock, ProgressSink, Workspace};
+
+use crate::{
+    catalog::{Catalog, Entry},
+    config::{Config, Place},
+};
+
+/// What takes down more than one call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fatal {
+    /// A tool's body panicked.
+    #[error("tool `{tool}` panicked: {message}")]
+    Panic {
+        /// Whose.
+        tool: String,
+        /// What it said.
+        message: String,
+    },
+    /// The record cannot be written.
+    #[error("the record cannot be written: {0}")]
+    StoreLost(String),
+}
+
+/// How a caller follows a call: stops it, hears how far it is.
+#[derive(Clone, Default)]
+pub struct Watch {
+    /// Cancel it to stop the call.
+    pub cancel: CancellationToken,
+    /// Gets progress reports.
+    pub progress: Option<ProgressSink>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("cancelled", &self.cancel.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct House {
+    pub(crate) catalog: ArcSwap<Catalog>,
+    pub(crate) config: Config,
+    pub(crate) policy_digest: Digest,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl House {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.config.policy
+    }
+
+    pub(crate) fn policy_digest(&self) -> Digest {
+        self.policy_digest
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.now().as_millisecond()).unwrap_or(0)
+    }
+
+    pub(crate) fn agent(&self, name: &AgentName) -> Result<&Agent, Fault> {
+        self.policy().agents.get(name).ok_or_else(|| {
+            let known = self.policy().agents.keys().map(|known| &*known.0);
+            let remedy = match nearest(&name.0, known) {
+                Some(near) => format!("Did you mean `{near}`?"),
+                None => "Name an agent of the config.".to_owned(),
+            };
+            let name: String = name.0.chars().take(80).flat_map(char::escape_default).collect();
+            Fault::refused("unknown_agent", format!("there is no agent `{name}`"), remedy)
+        })
+    }
+
+    /// Would the gate let this agent know of this tool?
+    pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
+        let def = &entry.tool.def;
+        let risk = self.policy().actions.risk(&def.action);
+        let request = Request { def, action: &def.action, effects: &[], risk, arguments: None };
+        decide(self.policy(), agent, &request)
+    }
+
+    /// The tools this agent may know of, by name.
+    pub(crate) fn permitted<'a>(
+        &'a self,
+        catalog: &'a Catalog,
+        agent: &'a Agent,
+    ) -> impl Iterator<Item = &'a Arc<Entry>> + 'a {
+        catalog.iter().filter(|entry| !matches!(self.shown_to(agent, entry), Decision::Deny(_)))
+    }
+
+    /// Where a tool with these needs runs.
+    pub(crate) fn place_of(&self, category: Category, needs: &Needs) -> Place {
+        match self.config.backend_for(category) {
+            Place::Inline if needs.room() => Place::DenyAll,
+            place => place,
+        }
+    }
+
+    /// The agent's workspace with the access the permit grants; none where it grants no files.
+    pub(crate) fn workspace(&self, agent: &Agent, permit: &Permit) -> Result<Option<Workspace>, Fault> {
+        if permit.needs().files == Files::None {
+            return Ok(None);
+        }
+        let workspace = self.workspaces.get(&agent.name).ok_or_else(|| {
+            Fault::refused(
+                "no_workspace",
+                format!("agent `{}` has no workspace", agent.name),
+                "Give it a `workspace` in the config.",
+            )
+        })?;
+        Ok(Some(workspace.with_access(permit.needs().files)))
+    }
+
+    pub(crate) fn workspace_path(&self, agent: &AgentName) -> Option<&Path> {
+        self.workspaces.get(agent).map(Workspace::root)
+    }
+
+    /// The walls that stand around a body that runs here.
+    pub(crate) fn walls(&self, permit: &Permit) -> Vec<String> {
+        match permit.needs().files {
+            Files::None => Vec::new(),
+            Files::Read => vec!["openat2_beneath".into(), "read_only_workspace".into()],
+            Files::Write => vec!["openat2_beneath".into()],
+        }
+    }
+}
+
+impl fmt::Debug for House {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("House").field("catalog", &self.catalog).finish_non_exhaustive()
+    }
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}

@@ -1,0 +1,473 @@
+//! The road: one call from arrival to answer.
+//!
+//! Every caller (MCP, command line, library) takes it; there is no second one. [`walk`] reads from the first step to
+//! the last, each step takes what the step before returned, and every early return is a stop with a code, a sentence
+//! and a remedy. Whatever happens, [`invoke`] writes the end.
+
+use std::{sync::Arc, time::Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+use toolgate_contract::{
+    ActionType, Call, CallId, Effect, End, Fault, FaultKind, Idempotency, Intent, Outcome, Raw, Reason, Record, Risk,
+    SafetyClass, Status, digest, nearest,
+};
+use toolgate_gate::{Agent, Decision, Permit, Request, decide};
+use toolgate_guard::json;
+use toolgate_tools::{Cx, Hands, Output, StopFlag};
+
+use crate::{
+    catalog::{Catalog, Entry},
+    clean::{Cleaned, clean},
+    config::Place,
+    house::{Fatal, House, Watch},
+};
+
+/// How a call ended, and whether it took something down that others need.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    pub(crate) fatal: Option<Fatal>,
+}
+
+/// One call, from arrival to answer.
+pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended {
+    let started = Instant::now();
+    let mut trip = Trip::start(&call);
+    let walked = walk(&house, &call, &watch, &mut trip).await;
+    let (mut outcome, raw, mut fatal) = answer(&call, &trip, walked);
+    outcome.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+
+    let end = End { at_ms: house.now_ms(), record: trip.record, outcome: outcome.clone(), raw, begun: trip.begun };
+    if let Err(error) = house.store.end(end).await {
+        fatal = fatal.or_else(|| Some(Fatal::StoreLost(error.to_string())));
+        outcome = unrecorded(outcome, trip.begun, error.into());
+    }
+    Ended { outcome, fatal }
+}
+
+/// What the steps leave behind for the record.
+struct Trip {
+    record: Record,
+    /// An intent is durable: from here on an effect may have happened.
+    begun: bool,
+    enforced: Vec<String>,
+    labels: Vec<String>,
+}
+
+async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Result<Cleaned, Stop> {
+    let catalog = house.catalog();
+    let (agent, entry) = find(house, &catalog, call)?;
+    may_know(house, agent, entry)?;
+    trip.record.definition = Some(entry.digest);
+
+    let input = admit_input(entry, &call.arguments)?;
+    let meaning = classify(house, entry, &input)?;
+    trip.note_meaning(&meaning);
+
+    let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
+    trip.record.decision = Some(decision.decided());
+    trip.record.policy = Some(house.policy_digest());
+    let permit = match decision {
+        Decision::Allow(permit, _) => permit,
+        Decision::Ask(people, reasons) => return Err(ask(house, call, entry, &input, people, &reasons)?),
+        Decision::Deny(reasons) => return Err(not_permitted(entry, &reasons).into()),
+    };
+
+    let hands = place(house, agent, entry, &permit, watch)?;
+    let slot = take_slot(entry, watch).await?;
+    begin(house, entry, &meaning, trip).await?;
+    trip.enforced = house.walls(&permit);
+    trip.labels = meaning.labels();
+
+    let output = run(permit, entry, hands, slot, input, watch).await?;
+    admit_output(entry, &output)?;
+    Ok(clean(output, &entry.tool.def.caps))
+}
+
+/// The agent and the tool, if there are such.
+fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
+    let agent = house.agent(&call.agent)?;
+    let Some(entry) = catalog.get(&call.tool) else {
+        let permitted: Vec<_> = house.permitted(catalog, agent).map(|entry| &*entry.tool.def.name).collect();
+        let remedy = match nearest(&call.tool, permitted.iter().copied()) {
+            Some(name) => format!("Did you mean `{name}`?"),
+            None => format!("Available: {}.", permitted.join(", ")),
+        };
+        return Err(Fault::refused("unknown_tool", format!("there is no tool `{}`", shown(&call.tool)), remedy));
+    };
+    Ok((agent, entry))
+}
+
+/// Decided before the arguments are looked at: what an agent may not use does not explain itself to it.
+fn may_know(house: &House, agent: &Agent, entry: &Entry) -> Result<(), Fault> {
+    match house.shown_to(agent, entry) {
+        Decision::Deny(reasons) => Err(not_permitted(entry, &reasons)),
+        Decision::Allow(..) | Decision::Ask(..) => Ok(()),
+    }
+}
+
+/// The arguments, within the caps, valid, with defaults filled in.
+fn admit_input(entry: &Entry, arguments: &Value) -> Result<Value, Fault> {
+    json::check(arguments, &json::Limits { bytes: entry.tool.def.caps.input_bytes, ..json::Limits::default() })?;
+    entry.input.admit_input(&entry.tool.def, arguments)
+}
+
+/// What a call amounts to, from the tool and the validated arguments.
+pub(crate) struct Meaning {
+    pub(crate) action: ActionType,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) risk: Risk,
+    pub(crate) class: SafetyClass,
+}
+
+impl Meaning {
+    pub(crate) fn request<'a>(&'a self, entry: &'a Entry, arguments: Option<&'a Value>) -> Request<'a> {
+        Request { def: &entry.tool.def, action: &self.action, effects: &self.effects, risk: self.risk, arguments }
+    }
+
+    /// Changes nothing, so it may run beside others and needs no intent.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.class == SafetyClass::Read && self.effects.iter().all(|effect| effect.kind.is_read_only())
+    }
+
+    /// Where the result comes from.
+    fn labels(&self) -> Vec<String> {
+        let reads_files = self.effects.iter().any(|effect| effect.kind.is_read_only());
+        if reads_files { vec!["workspace".into()] } else { Vec::new() }
+    }
+}
+
+fn classify(house: &House, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
+    let def = &entry.tool.def;
+    let effects = entry.tool.body.effects(input)?;
+    let risk = effects.iter().map(|effect| effect.kind.risk()).fold(house.policy().actions.risk(&def.action), Risk::max);
+    let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
+    Ok(Meaning { action: def.action.clone(), effects, risk, class })
+}
+
+/// Files the question for a person. The name of the approval is the hash of everything it would approve.
+fn ask(
+    house: &House,
+    call: &Call,
+    entry: &Entry,
+    input: &Value,
+    people: u8,
+    reasons: &[Reason],
+) -> Result<Stop, Fault> {
+    let bound = json!({
+        "agent": call.agent,
+        "tool": call.tool,
+        "definition": entry.digest,
+        "arguments": input,
+        "workspace": house.workspace_path(&call.agent),
+        "policy": house.policy_digest(),
+    });
+    let digest = digest(&bound).map_err(|error| {
+        Fault::failed("not_canonical", format!("the call has no canonical form: {error}"), "Send plain JSON arguments.")
+    })?;
+    let approval = format!("apr_{}", &digest.hex()[..24]);
+    let message = format!(
+        "{} must agree: {}",
+        if people == 1 { "a person".to_owned() } else { format!("{people} people") },
+        sentence(reasons)
+    );
+    Ok(Stop::Pending { approval, message })
+}
+
+/// What the body gets, if there is a place where it can run at all.
+fn place(house: &House, agent: &Agent, entry: &Entry, permit: &Permit, watch: &Watch) -> Result<Hands, Fault> {
+    let def = &entry.tool.def;
+    if !permit.needs().is_nothing() {
+        match house.place_of(def.category, permit.needs()) {
+            Place::Inline => {}
+            Place::DenyAll => {
+                return Err(Fault::refused(
+                    "no_room",
+                    format!("tool `{}` needs a room, and category `{}` has none", def.name, def.category),
+                    "Give the category a backend under `sandboxing` in the config.",
+                ));
+            }
+            Place::Unavailable { backend, source } => {
+                return Err(Fault::refused(
+                    "backend_unavailable",
+                    format!("category `{}` is to run in backend `{backend}` ({source}), which this build does not have", def.category),
+                    "Remove that line to run file tools on the opened workspace, or use a build with the backend.",
+                ));
+            }
+        }
+    }
+    Ok(Hands {
+        workspace: house.workspace(agent, permit)?,
+        clock: house.clock.clone(),
+        progress: watch.progress.clone(),
+        stop: StopFlag::default(),
+        timeout: def.timeout,
+        caps: def.caps,
+    })
+}
+
+/// A slot among the calls of this tool that may run at once. Waiting for one is bounded by the tool's own timeout.
+async fn take_slot(entry: &Entry, watch: &Watch) -> Result<OwnedSemaphorePermit, Fault> {
+    let def = &entry.tool.def;
+    if let Ok(slot) = entry.slots.clone().try_acquire_owned() {
+        return Ok(slot);
+    }
+    tokio::select! {
+        biased;
+        () = watch.cancel.cancelled() => Err(cancelled()),
+        slot = tokio::time::timeout(def.timeout, entry.slots.clone().acquire_owned()) => match slot {
+            Ok(Ok(slot)) => Ok(slot),
+            Ok(Err(_)) | Err(_) => Err(Fault::failed(
+                "busy",
+                format!("{} calls of `{}` are running and none ended within {} ms", def.concurrency, def.name, def.timeout.as_millis()),
+                "Try again when one has ended.",
+            )
+            .retryable()),
+        },
+    }
+}
+
+/// Makes the intent durable. No record, no effect.
+async fn begin(house: &House, entry: &Entry, meaning: &Meaning, trip: &mut Trip) -> Result<(), Stop> {
+    if entry.tool.def.idempotency == Idempotency::Required {
+        return Err(Fault::refused(
+            "idempotency_unavailable",
+            format!("tool `{}` wants an idempotency key, and this build keeps none", entry.tool.def.name),
+            "Use a build that keeps idempotency keys.",
+        )
+        .into());
+    }
+    if meaning.is_read_only() {
+        return Ok(());
+    }
+    let intent = Intent { at_ms: house.now_ms(), record: trip.record.clone() };
+    match house.store.begin(intent).await {
+        Ok(()) => {
+            trip.begun = true;
+            Ok(())
+        }
+        Err(error) => Err(Stop::Fatal(Fatal::StoreLost(error.to_string()), error.into())),
+    }
+}
+
+/// Runs the body on a thread of its own, under the permit, until it ends, is cancelled, or its time is up.
+///
+/// A body that was told to stop gets a moment to do so, because what it then says is the truth about its effect. One
+/// that does not listen keeps its thread and its slot until it returns; the call is answered without it.
+async fn run(
+    _permit: Permit,
+    entry: &Entry,
+    hands: Hands,
+    slot: OwnedSemaphorePermit,
+    input: Value,
+    watch: &Watch,
+) -> Result<Output, Stop> {
+    const GRACE: std::time::Duration = std::time::Duration::from_millis(200);
+    if watch.cancel.is_cancelled() {
+        return Err(cancelled().into());
+    }
+    let (stop, timeout) = (hands.stop.clone(), hands.timeout);
+    // Raised also when this future is dropped, so that no body works on for a caller who is gone.
+    let _told = StopOnDrop(stop.clone());
+    let cx = Cx::new(hands);
+    let body = entry.tool.body.clone();
+    let mut job = tokio::task::spawn_blocking(move || {
+        let _slot = slot;
+        body.run(&cx, input)
+    });
+    let overdue = tokio::select! {
+        biased;
+        done = &mut job => return ended(entry, done),
+        () = watch.cancel.cancelled() => {
+            stop.cancel();
+            cancelled()
+        }
+        () = tokio::time::sleep(timeout) => {
+            stop.time_out();
+            Fault::failed("timed_out", format!("no answer within {} ms", timeout.as_millis()), "Ask for less at once.")
+        }
+    };
+    match tokio::time::timeout(GRACE, job).await {
+        Ok(done) => ended(entry, done),
+        Err(_) => Err(overdue.into()),
+    }
+}
+
+struct StopOnDrop(StopFlag);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+fn ended(entry: &Entry, done: Result<Result<Output, Fault>, tokio::task::JoinError>) -> Result<Output, Stop> {
+    let error = match done {
+        Ok(result) => return result.map_err(Stop::Fault),
+        Err(error) => error,
+    };
+    let tool = entry.tool.def.name.to_string();
+    let said = match error.try_into_panic() {
+        Ok(panic) => panic_message(&*panic),
+        Err(error) => error.to_string(),
+    };
+    let fault = Fault::failed("tool_panicked", format!("tool `{tool}` panicked: {said}"), "Report this as a bug in the tool.");
+    Err(Stop::Fatal(Fatal::Panic { tool, message: said }, fault))
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it gave no message").to_owned()
+}
+
+fn admit_output(entry: &Entry, output: &Output) -> Result<(), Fault> {
+    entry.output.admit_output(&output.structured)
+}
+
+/// Why the road ended before its end.
+enum Stop {
+    Fault(Fault),
+    Pending { approval: String, message: String },
+    Fatal(Fatal, Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Trip {
+    fn start(call: &Call) -> Self {
+        let record = Record {
+            call: call.id.clone(),
+            agent: call.agent.clone(),
+            tool: call.tool.clone(),
+            definition: None,
+            arguments: call.arguments.clone(),
+            action: None,
+            class: None,
+            effects: Vec::new(),
+            risk: None,
+            decision: None,
+            policy: None,
+        };
+        Self { record, begun: false, enforced: Vec::new(), labels: Vec::new() }
+    }
+
+    fn note_meaning(&mut self, meaning: &Meaning) {
+        self.record.action = Some(meaning.action.clone());
+        self.record.class = Some(meaning.class);
+        self.record.effects.clone_from(&meaning.effects);
+        self.record.risk = Some(meaning.risk);
+    }
+}
+
+/// The one place where what happened becomes an answer fit for the agent.
+fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, Option<Raw>, Option<Fatal>) {
+    let blank = Outcome {
+        labels: trip.labels.clone(),
+        enforced: trip.enforced.clone(),
+        effects: trip.record.effects.clone(),
+        action: trip.record.action.clone(),
+        risk: trip.record.risk,
+        ..blank(call.id.clone(), call.tool.clone())
+    };
+    match walked {
+        Ok(Cleaned { text, structured, truncated, raw }) => {
+            (Outcome { text, structured, truncated, ..blank }, raw, None)
+        }
+        Err(Stop::Pending { approval, message }) => {
+            let fault = Fault {
+                remedy: format!("Wait for a person to decide on `{approval}`; then make the same call again."),
+                ..Fault::refused("approval_required", message, "")
+            };
+            (Outcome { status: Status::Pending, approval: Some(approval), ..faulted(blank, fault) }, None, None)
+        }
+        Err(Stop::Fault(fault)) => (faulted(blank, fault), None, None),
+        Err(Stop::Fatal(fatal, fault)) => (faulted(blank, fault), None, Some(fatal)),
+    }
+}
+
+fn blank(call: CallId, tool: String) -> Outcome {
+    Outcome {
+        call,
+        tool,
+        status: Status::Done,
+        is_error: false,
+        text: String::new(),
+        structured: Value::Null,
+        code: None,
+        message: None,
+        remedy: None,
+        approval: None,
+        truncated: None,
+        labels: Vec::new(),
+        findings: Vec::new(),
+        enforced: Vec::new(),
+        effects: Vec::new(),
+        action: None,
+        risk: None,
+        elapsed_ms: 0,
+    }
+}
+
+/// The answer to a call whose road broke down. Nothing is known about it but that.
+pub(crate) fn lost(call: CallId, tool: String, why: &str) -> Outcome {
+    let fault = Fault::failed("runtime_failed", format!("the call was lost: {why}"), "Report this as a bug.");
+    faulted(blank(call, tool), fault)
+}
+
+fn faulted(blank: Outcome, fault: Fault) -> Outcome {
+    Outcome {
+        status: match fault.kind {
+            FaultKind::Refused => Status::Refused,
+            FaultKind::Failed => Status::Failed,
+        },
+        is_error: true,
+        text: fault.to_string(),
+        code: Some(fault.code.into_owned()),
+        message: Some(fault.message),
+        remedy: Some(fault.remedy),
+        ..blank
+    }
+}
+
+/// The end could not be written. A result nobody recorded is not handed out; an effect that happened is said to be unsure.
+fn unrecorded(outcome: Outcome, begun: bool, fault: Fault) -> Outcome {
+    let message = match begun {
+        true => format!("the call may have taken effect, but its end could not be recorded: {}", fault.message),
+        false => fault.message,
+    };
+    let blank = Outcome { structured: Value::Null, truncated: None, approval: None, ..outcome };
+    faulted(blank, Fault { message, ..fault })
+}
+
+fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
+    let message = format!("tool `{}` is not permitted: {}", entry.tool.def.name, sentence(reasons));
+    Fault::refused("not_permitted", message, "Use another tool, or ask the operator to change the policy.")
+}
+
+fn cancelled() -> Fault {
+    Fault::failed("cancelled", "the caller cancelled the call", "Call again if it is still wanted.")
+}
+
+fn sentence(reasons: &[Reason]) -> String {
+    reasons.iter().map(|reason| format!("{} ({})", reason.text, reason.source)).collect::<Vec<_>>().join("; ")
+}
+
+/// A name as it came may be anything; an error message is no place for a megabyte or an escape sequence.
+fn shown(name: &str) -> String {
+    name.chars().take(80).flat_map(char::escape_default).collect()
+}
+
+/// What would be decided, without doing it.
+pub(crate) fn preview(house: &House, call: &Call) -> Result<(Meaning, Decision), Fault> {
+    let catalog = house.catalog();
+    let (agent, entry) = find(house, &catalog, call)?;
+    let input = admit_input(entry, &call.arguments)?;
+    let meaning = classify(house, entry, &input)?;
+    let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
+    Ok((meaning, decision))
+}

@@ -1,0 +1,87 @@
+//! `toolgate call`: one call.
+
+use std::{io::Read, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use serde_json::Value;
+use toolgate_contract::{AgentName, Outcome, Status};
+use toolgate_guard::json;
+use toolgate_runtime::Watch;
+
+use crate::{problem::Problem, setup, setup::Place, show};
+
+/// Make one call and print its outcome as JSON
+///
+/// The call takes the same road as one that arrives over MCP: checked, decided, recorded.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  toolgate call calculator '{\"expression\": \"-(2+3)*4/8\"}'
+  toolgate call read '{\"path\": \"README.md\", \"limit\": 20}'
+  echo '{\"pattern\": \"fn main\"}' | toolgate call grep -
+  toolgate call write @arguments.json")]
+pub(crate) struct Call {
+    /// The tool's name; `toolgate tools` lists them
+    tool: String,
+    /// The arguments as a JSON object; `-` reads standard input, `@FILE` a file
+    #[arg(default_value = "{}", value_name = "JSON")]
+    arguments: String,
+    /// The agent that calls
+    #[arg(long, default_value = "default")]
+    agent: String,
+    /// The directory the agent works in, instead of the configured one
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+}
+
+impl Call {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
+        let arguments = arguments(&self.arguments)?;
+        let opened = place.open(&self.agent, self.workspace.as_deref())?;
+        let executor = setup::executor()?;
+        let call = opened.runtime.call(&AgentName::from(&*self.agent), &self.tool, arguments);
+        let watch = Watch::default();
+        let stop = watch.cancel.clone();
+        let outcome = executor.block_on(async {
+            // The first Ctrl-C cancels the call, so that its end is recorded.
+            tokio::spawn(async move {
+                if tokio::signal::ctrl_c().await.is_ok() {
+                    stop.cancel();
+                }
+            });
+            opened.runtime.invoke(call, watch).await
+        });
+        opened.store.close()?;
+        show::json(&outcome)?;
+        Ok(exit_code(&outcome))
+    }
+}
+
+/// What the exit status says about an outcome.
+pub(crate) fn exit_code(outcome: &Outcome) -> ExitCode {
+    ExitCode::from(match outcome.status {
+        Status::Done => 0,
+        Status::Failed => 1,
+        Status::Refused => 3,
+        Status::Pending => 4,
+    })
+}
+
+/// Arguments as given on the command line.
+pub(crate) fn arguments(given: &str) -> Result<Value, Problem> {
+    let text = text(given)?;
+    json::read(&text, &json::Limits { bytes: 64 * 1024 * 1024, ..json::Limits::default() })
+        .map_err(|fault| Problem::usage(format!("the arguments cannot be read: {fault}")))
+}
+
+/// A text given directly, as `@FILE`, or as `-` for standard input.
+pub(crate) fn text(given: &str) -> Result<Vec<u8>, Problem> {
+    if given == "-" {
+        let mut text = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut text)?;
+        return Ok(text);
+    }
+    match given.strip_prefix('@') {
+        Some(file) => std::fs::read(file).map_err(|error| Problem::usage(format!("`{file}` cannot be read: {error}"))),
+        None => Ok(given.as_bytes().to_vec()),
+    }
+}

@@ -1,0 +1,61 @@
+//! `toolgate explain`: what would be decided, and by which line.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use toolgate_contract::{AgentName, Verdict};
+
+use crate::{commands::call, problem::Problem, setup::Place, show};
+
+/// Say what would be decided about a call, and which rule in which file decides
+///
+/// Nothing runs and nothing is recorded.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The agent that would call
+    #[arg(long, default_value = "default")]
+    agent: String,
+    /// The tool
+    tool: String,
+    /// The arguments as a JSON object; `-` reads standard input, `@FILE` a file
+    #[arg(default_value = "{}", value_name = "JSON")]
+    arguments: String,
+    /// Print JSON, also on a terminal
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
+        let arguments = call::arguments(&self.arguments)?;
+        let opened = place.open(&self.agent, None)?;
+        let call = opened.runtime.call(&AgentName::from(&*self.agent), &self.tool, arguments);
+        let explanation = opened.runtime.explain(&call)?;
+        if show::wants_json(self.json) {
+            show::json(&explanation)?;
+        } else {
+            let word = match explanation.decided.verdict {
+                Verdict::Allow => "allowed",
+                Verdict::Ask => "a person would be asked",
+                Verdict::Deny => "refused",
+            };
+            let mut page = format!("{} for agent {}: {word}\n", self.tool, self.agent);
+            for reason in &explanation.decided.reasons {
+                page += &format!("  {} [{}] {}\n", reason.source, reason.rule, reason.text);
+            }
+            page += &format!(
+                "\naction {}, class {}, risk {}\n",
+                explanation.action, explanation.class, explanation.risk
+            );
+            for effect in &explanation.effects {
+                page += &format!("effect {:?} {}\n", effect.kind, effect.target.as_deref().unwrap_or(""));
+            }
+            show::line(page.trim_end())?;
+        }
+        Ok(ExitCode::from(match explanation.decided.verdict {
+            Verdict::Allow => 0,
+            Verdict::Deny => 3,
+            Verdict::Ask => 4,
+        }))
+    }
+}

@@ -1,0 +1,47 @@
+//! One file per command.
+
+mod audit;
+mod call;
+mod check;
+mod completions;
+mod doctor;
+mod explain;
+mod serve;
+mod tools;
+mod turn;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::{problem::Problem, setup::Place};
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Serve),
+    Call(call::Call),
+    Turn(turn::Turn),
+    Tools(tools::Tools),
+    Check(check::Check),
+    Explain(explain::Explain),
+    Audit(audit::Audit),
+    Doctor(doctor::Doctor),
+    Completions(completions::Completions),
+}
+
+impl Command {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
+        match self {
+            Self::Serve(command) => command.run(place),
+            Self::Call(command) => command.run(place),
+            Self::Turn(command) => command.run(place),
+            Self::Tools(command) => command.run(place),
+            Self::Check(command) => command.run(place),
+            Self::Explain(command) => command.run(place),
+            Self::Audit(command) => command.run(place),
+            Self::Doctor(command) => command.run(place),
+            Self::Completions(command) => command.run(),
+        }
+    }
+}

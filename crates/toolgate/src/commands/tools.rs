@@ -1,0 +1,88 @@
+//! `toolgate tools`: the catalog as an agent sees it.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use toolgate_contract::AgentName;
+use toolgate_runtime::Listed;
+
+use crate::{problem::Problem, setup::Place, show};
+
+/// List the tools an agent may use
+#[derive(Debug, Args)]
+pub(crate) struct Tools {
+    /// The agent that asks
+    #[arg(long, default_value = "default")]
+    agent: String,
+    /// How much to tell: l1 is a line per tool, l2 the whole definition
+    #[arg(long, value_enum, default_value_t = Level::L1)]
+    level: Level,
+    /// Print JSON, also on a terminal
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Level {
+    L1,
+    L2,
+}
+
+impl Tools {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
+        let opened = place.open(&self.agent, None)?;
+        let tools = opened.runtime.definitions(&AgentName::from(&*self.agent))?;
+        if show::wants_json(self.json) {
+            show::json(&tools.iter().map(|tool| self.level.json(tool)).collect::<Vec<_>>())?;
+        } else if self.level == Level::L1 {
+            let row = |tool: &Listed| {
+                let def = &tool.def;
+                vec![def.name.to_string(), def.category.to_string(), def.safety.to_string(), def.summary.to_string()]
+            };
+            show::table(&["TOOL", "CATEGORY", "CLASS", "WHAT IT DOES"], tools.iter().map(row))?;
+        } else {
+            for tool in &tools {
+                show::line(&page(tool))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Level {
+    fn json(self, tool: &Listed) -> Value {
+        let def = &tool.def;
+        match self {
+            Self::L1 => json!({
+                "name": def.name,
+                "summary": def.summary,
+                "category": def.category,
+                "action": def.action,
+                "class": def.safety,
+                "cost": def.cost,
+                "definition": tool.digest,
+            }),
+            Self::L2 => {
+                let mut whole = json!(def);
+                whole["definition"] = json!(tool.digest);
+                whole
+            }
+        }
+    }
+}
+
+fn page(tool: &Listed) -> String {
+    let def = &tool.def;
+    let mut page = format!("{}\n  {}\n\n", def.name, def.description.replace('\n', "\n  "));
+    page += &format!("  category {}, action {}, class {}\n", def.category, def.action, def.safety);
+    page += &format!("  definition {}\n", tool.digest);
+    page += &format!("  input {}\n", def.input_schema);
+    for example in &def.examples {
+        page += &format!("  example: {}\n    {}\n", example.title, example.arguments);
+    }
+    for failure in &def.failures {
+        page += &format!("  fails with {}: {}\n", failure.code, failure.when);
+    }
+    page
+}

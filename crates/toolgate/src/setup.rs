@@ -1,0 +1,81 @@
+//! From flags and environment to an opened runtime. The only file that reads the environment.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::Args;
+use toolgate_contract::AgentName;
+use toolgate_runtime::{
+    Runtime, Setup, built_in_tools,
+    config::{Config, Sources},
+    store::SqliteStore,
+};
+
+use crate::problem::Problem;
+
+/// Flags of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Use this config, and no other
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// An opened runtime and the store behind it.
+pub(crate) struct Opened {
+    pub(crate) runtime: Runtime,
+    pub(crate) store: Arc<SqliteStore>,
+}
+
+impl Place {
+    /// Where the record lives.
+    pub(crate) fn data_dir(&self) -> Result<PathBuf, Problem> {
+        let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        from("TOOLGATE_DATA_DIR")
+            .or_else(|| from("XDG_DATA_HOME").map(|dir| dir.join("toolgate")))
+            .or_else(|| env::home_dir().map(|home| home.join(".local/share/toolgate")))
+            .map(|dir| std::path::absolute(&dir).unwrap_or(dir))
+            .ok_or_else(|| Problem::usage("there is no home directory for the record; set TOOLGATE_DATA_DIR"))
+    }
+
+    /// The files config is read from.
+    pub(crate) fn sources(&self) -> Result<Sources, Problem> {
+        let cwd = env::current_dir()
+            .map_err(|error| Problem::usage(format!("the current directory cannot be read: {error}")))?;
+        let config_home = env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+        let user = config_home
+            .or_else(|| env::home_dir().map(|home| home.join(".config")))
+            .map(|dir| dir.join("toolgate/toolgate.yaml"));
+        Ok(Sources {
+            explicit: self.config.clone(),
+            user,
+            project: Some(cwd.join("toolgate.yaml")),
+            data_dir: self.data_dir()?,
+            cwd,
+        })
+    }
+
+    /// Opens everything. `workspace` takes the place of the agent's own.
+    pub(crate) fn open(&self, agent: &str, workspace: Option<&Path>) -> Result<Opened, Problem> {
+        let sources = self.sources()?;
+        let mut config = Config::load(&sources)?;
+        if let (Some(dir), Some(settings)) = (workspace, config.agents.get_mut(&AgentName::from(agent))) {
+            settings.workspace = dir.to_owned();
+        }
+        for note in &config.notes {
+            tracing::warn!("{}:{}: {}", note.file, note.line, note.text);
+        }
+        let store = Arc::new(SqliteStore::open(&sources.data_dir)?);
+        let hidden = [Some(sources.data_dir), sources.user, sources.explicit].into_iter().flatten().collect();
+        let runtime = Runtime::open(Setup { config, store: store.clone(), tools: built_in_tools(), hidden })?;
+        Ok(Opened { runtime, store })
+    }
+}
+
+/// An executor for one command.
+pub(crate) fn executor() -> Result<tokio::runtime::Runtime, Problem> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
