@@ -1,0 +1,193 @@
+//! What waits to be written.
+//!
+//! Callers push, one writer takes all there is. A push wakes the writer only when it is the first since the last
+//! take or when somebody waits for it: a stream of reads costs one wake-up per batch. Room is counted in kilobytes,
+//! so that neither many small entries nor a few large ones fill the memory; a caller without room waits for it.
+
+use std::{
+    mem,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::{StoreError, draft::Draft};
+
+/// How long an entry nobody waits for may wait for others to share its commit.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// Kilobytes that may be queued.
+const ROOM: u32 = 64 * 1024;
+
+/// One entry to write.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) draft: Draft,
+    /// The raw result, encrypted.
+    pub(crate) sealed: Option<Vec<u8>>,
+    /// It is the end of a call that took effect.
+    pub(crate) after_effect: bool,
+    ack: Option<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+impl Job {
+    pub(crate) fn new(draft: Draft, sealed: Option<Vec<u8>>, after_effect: bool) -> Self {
+        Self { draft, sealed, after_effect, ack: None }
+    }
+
+    /// Tells whoever waits. True if somebody was told now.
+    pub(crate) fn answer(&mut self, result: Result<(), StoreError>) -> bool {
+        // A caller that went away needs no answer; what it asked for is written all the same.
+        self.ack.take().map(|ack| ack.send(result)).is_some()
+    }
+
+    fn room(&self) -> u32 {
+        let bytes = self.draft.len() + self.sealed.as_ref().map_or(0, Vec::len);
+        u32::try_from(bytes / 1024 + 1).unwrap_or(ROOM).min(ROOM)
+    }
+}
+
+/// Does the caller wait until its entry is durable?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Durable,
+    Queued,
+}
+
+/// Why the writer wakes up.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// There are jobs.
+    Jobs,
+    /// The time it asked for has come.
+    Alarm,
+    /// No more jobs will come than those taken now.
+    Closed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    news: Condvar,
+    room: Semaphore,
+}
+
+#[derive(Debug)]
+struct State {
+    jobs: Vec<Job>,
+    first_at: Instant,
+    /// Somebody waits.
+    hurry: bool,
+    /// The last attempt to write failed.
+    failing: bool,
+    closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Self {
+        let state = State { jobs: Vec::new(), first_at: Instant::now(), hurry: false, failing: false, closed: false };
+        Self { state: Mutex::new(state), news: Condvar::new(), room: Semaphore::new(ROOM as usize) }
+    }
+
+    /// Queues a job, and waits for it if asked to or if the last attempt to write failed.
+    pub(crate) async fn submit(&self, job: Job, wait: Wait) -> Result<(), StoreError> {
+        let room = job.room();
+        let permit = match self.room.try_acquire_many(room) {
+            Ok(permit) => permit,
+            Err(_) => {
+                self.hurry();
+                self.room.acquire_many(room).await.map_err(|_| closed())?
+            }
+        };
+        permit.forget();
+        match self.push(job, wait)? {
+            Some(answer) => answer.await.unwrap_or_else(|_| Err(closed())),
+            None => Ok(()),
+        }
+    }
+
+    fn push(&self, mut job: Job, wait: Wait) -> Result<Option<oneshot::Receiver<Result<(), StoreError>>>, StoreError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(closed());
+        }
+        let first = state.jobs.is_empty();
+        if first {
+            state.first_at = Instant::now();
+        }
+        let waits = wait == Wait::Durable || state.failing;
+        let answer = waits.then(|| {
+            let (ack, answer) = oneshot::channel();
+            job.ack = Some(ack);
+            answer
+        });
+        let hurries = waits && !state.hurry;
+        state.hurry |= waits;
+        state.jobs.push(job);
+        drop(state);
+        if first || hurries {
+            self.news.notify_one();
+        }
+        Ok(answer)
+    }
+
+    fn hurry(&self) {
+        self.lock().hurry = true;
+        self.news.notify_one();
+    }
+
+    /// Waits for jobs, or until `alarm`, and takes all there are.
+    pub(crate) fn take(&self, batch: &mut Vec<Job>, alarm: Option<Instant>) -> Wake {
+        let mut state = self.lock();
+        while state.jobs.is_empty() && !state.closed {
+            state = match alarm {
+                None => self.news.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(alarm) => match alarm.checked_duration_since(Instant::now()) {
+                    Some(left) if !left.is_zero() => self.wait(state, left),
+                    _ => return Wake::Alarm,
+                },
+            };
+        }
+        let last_call = state.first_at + GATHER;
+        while !state.hurry && !state.closed {
+            match last_call.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => state = self.wait(state, left),
+                _ => break,
+            }
+        }
+        mem::swap(&mut state.jobs, batch);
+        state.hurry = false;
+        if state.closed { Wake::Closed } else { Wake::Jobs }
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, left: Duration) -> MutexGuard<'a, State> {
+        self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// The writer is done with what it took: there is room for more.
+    pub(crate) fn settled(&self, room: usize, failing: bool) {
+        self.lock().failing = failing;
+        self.room.add_permits(room);
+    }
+
+    /// No more jobs.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.news.notify_one();
+        self.room.close();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much room the jobs take.
+pub(crate) fn room(jobs: &[Job]) -> usize {
+    jobs.iter().map(|job| job.room() as usize).sum()
+}
+
+pub(crate) fn closed() -> StoreError {
+    StoreError::unwritable("the store is closed")
+}
