@@ -30,6 +30,18 @@ pub struct SourceLine {
     pub line: u64,
 }
 
+impl SourceLine {
+    /// The defaults.
+    pub fn built_in() -> Self {
+        Self { file: "built-in".into(), line: 0 }
+    }
+
+    /// A tool's own declaration.
+    pub fn declaration(tool: &str) -> Self {
+        Self { file: format!("declaration of {tool}"), line: 0 }
+    }
+}
+
 impl std::fmt::Display for SourceLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.line {
@@ -119,7 +131,7 @@ pub struct End {
 #[derive(Debug, Clone)]
 pub enum Entry {
     /// Must be durable before the effect.
-    Intent(Intent),
+    Intent(Box<Intent>),
     /// How it ended.
     End(Box<End>),
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use toolgate_contract::{ActionType, Category, Effect, EffectKind, Level, SourceLine};
+use toolgate_contract::{ActionType, Category, EffectKind, Level, Network, SafetyClass, SourceLine};
 
 use crate::{Request, Sourced};
 
@@ -143,7 +143,9 @@ impl Constraints {
 
     /// The first dimension this call would overstep, with a sentence about it.
     pub(crate) fn overstepped(&self, request: &Request<'_>) -> Option<(&'static str, String, SourceLine)> {
-        let needs_network = request.effects.iter().any(|effect| effect.kind == EffectKind::Network);
+        let needs_network = request.def.safety == SafetyClass::Network
+            || request.def.needs.network != Network::None
+            || request.effects.iter().any(|effect| effect.kind == EffectKind::Network);
         if request.def.category == Category::Terminal && self.terminal.value == TerminalMode::None {
             return Some(("terminal_constraint", "the agent has no terminal".into(), self.terminal.source.clone()));
         }
@@ -159,26 +161,27 @@ impl Constraints {
             }
         }
         if needs_network {
-            return self.network_overstepped(request.effects);
+            let text = self.network_overstepped(request)?;
+            return Some(("network_constraint", text, self.network.source.clone()));
         }
         None
     }
 
-    fn network_overstepped(&self, effects: &[Effect]) -> Option<(&'static str, String, SourceLine)> {
+    fn network_overstepped(&self, request: &Request<'_>) -> Option<String> {
         match self.network.value {
             NetworkMode::Open => None,
-            NetworkMode::None => {
-                Some(("network_constraint", "the agent has no network".into(), self.network.source.clone()))
+            NetworkMode::None => Some("the agent has no network".into()),
+            // Which hosts is known only with the arguments; the call itself is decided again.
+            NetworkMode::AllowlistOnly if request.arguments.is_none() => None,
+            NetworkMode::AllowlistOnly => {
+                let mut hosts = request.effects.iter().filter(|effect| effect.kind == EffectKind::Network).peekable();
+                if hosts.peek().is_none() {
+                    return Some("the call names no host, and the agent's network is an allowlist".into());
+                }
+                let unlisted = hosts.find(|effect| !effect.target.as_deref().is_some_and(|host| self.lists(host)))?;
+                let host = unlisted.target.as_deref().unwrap_or("a host without a name");
+                Some(format!("`{host}` is not on the agent's network allowlist"))
             }
-            NetworkMode::AllowlistOnly => effects
-                .iter()
-                .filter(|effect| effect.kind == EffectKind::Network)
-                .find(|effect| !effect.target.as_deref().is_some_and(|host| self.lists(host)))
-                .map(|effect| {
-                    let host = effect.target.as_deref().unwrap_or("a host it does not name");
-                    let text = format!("`{host}` is not on the agent's network allowlist");
-                    ("network_constraint", text, self.network.source.clone())
-                }),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The decision.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolgate_contract::{
     ActionType, Decided, Effect, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
@@ -33,7 +35,7 @@ impl Request<'_> {
 #[derive(Debug)]
 pub struct Permit {
     needs: Needs,
-    constraints: Constraints,
+    constraints: Arc<Constraints>,
 }
 
 impl Permit {
@@ -189,10 +191,12 @@ fn level_permits(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Optio
         return Some(reason("level", text, source));
     }
     // A function of its input is not worth a right; but a custom agent has only what its lists name.
-    (request.def.needs.is_nothing() && request.class() == SafetyClass::Read && !rights.categories.is_empty()).then(|| {
-        let text = format!("level `{level}` permits tools that read nothing and touch nothing");
-        reason("level", text, &agent.level.source)
-    })
+    (request.def.needs.is_nothing() && request.class() == SafetyClass::Read && !rights.categories.is_empty()).then(
+        || {
+            let text = format!("level `{level}` permits tools that read nothing and touch nothing");
+            reason("level", text, &agent.level.source)
+        },
+    )
 }
 
 fn nothing_speaks(agent: &Agent, request: &Request<'_>) -> Reason {

@@ -1,6 +1,9 @@
 //! The policy: plain data, already checked. Every rule knows the line it was written on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::Serialize;
 use toolgate_contract::{
@@ -68,8 +71,8 @@ pub struct Agent {
     pub roles: BTreeSet<String>,
     /// Its own lists.
     pub rules: Rules,
-    /// What binds it: its level's constraints and its own.
-    pub constraints: Constraints,
+    /// What binds it: its level's constraints and its own. Shared with the permits made for it.
+    pub constraints: Arc<Constraints>,
 }
 
 /// What a level permits.
@@ -84,15 +87,11 @@ pub struct LevelRights {
 impl LevelRights {
     /// What a level permits unless the config says otherwise.
     pub fn of(level: Level) -> Self {
-        use Category::{
-            Analytics, Browser, CodeExecution, FileSystem, Memory, Terminal, VersionControl, Web,
-        };
+        use Category::{Analytics, Browser, CodeExecution, FileSystem, Memory, Terminal, VersionControl, Web};
         let categories: &[Category] = match level {
             Level::Sandboxed => &[FileSystem, CodeExecution, VersionControl, Memory],
             Level::Restricted => &[FileSystem, CodeExecution, VersionControl, Memory, Web],
-            Level::Standard => {
-                &[FileSystem, CodeExecution, VersionControl, Memory, Web, Terminal, Analytics, Browser]
-            }
+            Level::Standard => &[FileSystem, CodeExecution, VersionControl, Memory, Web, Terminal, Analytics, Browser],
             Level::Elevated => &Category::ALL,
             Level::Custom => &[],
         };
@@ -148,7 +147,7 @@ impl Policy {
 impl Agent {
     /// An agent with nothing of its own.
     pub fn at(name: AgentName, level: Sourced<Level>) -> Self {
-        let constraints = Constraints::of(level.value);
+        let constraints = Arc::new(Constraints::of(level.value));
         Self { name, level, roles: BTreeSet::new(), rules: Rules::default(), constraints }
     }
 }

@@ -5,7 +5,7 @@ use toolgate_contract::{
     ActionType, AgentName, Category, Decided, Effect, EffectKind, Level, Needs, Permission, Risk, SafetyClass,
     SourceLine, ToolDef, Verdict,
 };
-use toolgate_gate::{Agent, Decision, Listed, Policy, Request, Rules, Sourced, decide};
+use toolgate_gate::{Agent, Constraints, Decision, Listed, Policy, Request, Rules, Sourced, decide};
 
 /// A tool that does `action` at its worst as `class`, in the category such a tool usually has.
 fn tool(action: &ActionType, class: SafetyClass) -> ToolDef {
@@ -20,7 +20,8 @@ fn tool(action: &ActionType, class: SafetyClass) -> ToolDef {
 }
 
 fn judge(policy: &Policy, agent: &Agent, def: &ToolDef, effects: &[Effect]) -> Decided {
-    let request = Request { def, action: &def.action, effects, risk: Risk::Low, arguments: Some(&serde_json::Value::Null) };
+    let request =
+        Request { def, action: &def.action, effects, risk: Risk::Low, arguments: Some(&serde_json::Value::Null) };
     decide(policy, agent, &request).decided()
 }
 
@@ -43,7 +44,8 @@ fn everything() -> impl Iterator<Item = (Level, &'static ActionType, SafetyClass
 #[test]
 fn the_whole_table_is_as_reviewed() {
     let policy = Policy::built_in();
-    let mut table = format!("{:<28} {}\n", "action", SafetyClass::ALL.iter().map(|c| format!("{c:<11}")).collect::<String>());
+    let mut table =
+        format!("{:<28} {}\n", "action", SafetyClass::ALL.iter().map(|c| format!("{c:<11}")).collect::<String>());
     for level in Level::ALL {
         table += &format!("\n{level}\n");
         for action in ActionType::BUILT_IN {
@@ -73,7 +75,11 @@ fn what_is_denied_stays_denied() {
         policy.rules.allowed = listing(ActionType::BUILT_IN);
         policy.rules.denied = listing(std::slice::from_ref(action));
         let by_policy = judge(&policy, &agent, &tool(action, class), &[]);
-        assert_eq!((by_policy.verdict, by_policy.reasons[0].rule), (Verdict::Deny, "denied"), "{level} {action} {class}");
+        assert_eq!(
+            (by_policy.verdict, by_policy.reasons[0].rule),
+            (Verdict::Deny, "denied"),
+            "{level} {action} {class}"
+        );
 
         policy.rules.denied = Listed::default();
         agent.rules.denied.tools.insert("probe".into(), SourceLine::built_in());
@@ -88,8 +94,10 @@ fn allowed_never_overrides_must_ask() {
         let mut agent = agent(level);
         agent.rules.allowed = listing(ActionType::BUILT_IN);
         agent.rules.ask = listing(std::slice::from_ref(action));
+        // An elevated agent oversteps no constraint, so there the list alone decides.
         let decided = judge(&Policy::built_in(), &agent, &tool(action, class), &[]);
-        assert_eq!(decided.verdict, Verdict::Ask, "{level} {action} {class}");
+        assert_ne!(decided.verdict, Verdict::Allow, "{level} {action} {class}");
+        assert!(level != Level::Elevated || decided.verdict == Verdict::Ask, "{level} {action} {class}");
     }
 }
 
@@ -111,7 +119,9 @@ fn where_nothing_speaks_the_answer_is_no() {
     let mut policy = Policy::built_in();
     policy.rules = Rules::default();
     for (_, action, class) in everything() {
-        let decided = judge(&policy, &agent(Level::Custom), &tool(action, class), &[]);
+        let mut silent = agent(Level::Custom);
+        silent.constraints = Constraints::of(Level::Elevated).into();
+        let decided = judge(&policy, &silent, &tool(action, class), &[]);
         assert_eq!((decided.verdict, decided.reasons[0].rule), (Verdict::Deny, "no_rule"), "{action} {class}");
     }
     policy.levels.clear();
@@ -122,7 +132,11 @@ fn where_nothing_speaks_the_answer_is_no() {
 
 #[test]
 fn a_tool_that_touches_nothing_is_for_every_level_but_custom() {
-    let def = ToolDef { category: Category::Analytics, needs: Needs::NOTHING, ..tool(&ActionType::CodeRead, SafetyClass::Read) };
+    let def = ToolDef {
+        category: Category::Analytics,
+        needs: Needs::NOTHING,
+        ..tool(&ActionType::CodeRead, SafetyClass::Read)
+    };
     for level in Level::LADDER {
         assert_eq!(judge(&Policy::built_in(), &agent(level), &def, &[]).verdict, Verdict::Allow, "{level}");
     }
