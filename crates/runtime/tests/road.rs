@@ -1,0 +1,532 @@
+//! The road from outside: every declared field of a tool is enforced on it, and whatever a body does, the call ends
+//! with an answer and a record.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolgate_contract::{
+    ActionType, AgentName, Caps, Category, Effect, EffectKind, End, Fault, Idempotency, Intent, Needs, Outcome,
+    Permission, SafetyClass, Status, ToolDef, Truncated, Unit,
+};
+use toolgate_runtime::{
+    BadTool, Fatal, Runtime, Setup, Watch,
+    config::Config,
+    store::{Store, StoreError},
+    tools::{Answer, Cx, Progress, Tool},
+};
+
+/// Remembers what it was told, or refuses to.
+#[derive(Default)]
+struct Memory {
+    begun: Mutex<Vec<Intent>>,
+    ended: Mutex<Vec<End>>,
+    broken: AtomicBool,
+}
+
+impl Memory {
+    fn check(&self) -> Result<(), StoreError> {
+        match self.broken.load(Ordering::SeqCst) {
+            true => Err(StoreError::Unwritable("the disk is full".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Store for Memory {
+    fn begin(&self, intent: Intent) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.begun.lock().unwrap().push(intent);
+            Ok(())
+        })
+    }
+
+    fn end(&self, end: End) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.ended.lock().unwrap().push(end);
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+struct House {
+    runtime: Runtime,
+    store: Arc<Memory>,
+    workspace: tempfile::TempDir,
+}
+
+fn house(tools: Vec<Tool>) -> House {
+    house_with(tools, |_| {})
+}
+
+fn house_with(tools: Vec<Tool>, change: impl FnOnce(&mut Config)) -> House {
+    let workspace = tempfile::tempdir().unwrap();
+    let store = Arc::new(Memory::default());
+    let mut config = Config::built_in(workspace.path());
+    change(&mut config);
+    let setup = Setup { config, store: store.clone(), tools, hidden: Vec::new() };
+    House { runtime: Runtime::open(setup).unwrap(), store, workspace }
+}
+
+impl House {
+    async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        self.watched(tool, arguments, Watch::default()).await
+    }
+
+    async fn watched(&self, tool: &str, arguments: Value, watch: Watch) -> Outcome {
+        self.runtime.invoke(self.runtime.call(&agent(), tool, arguments), watch).await
+    }
+}
+
+fn agent() -> AgentName {
+    AgentName::from("default")
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// Any text.
+    #[serde(default)]
+    text: String,
+}
+
+/// A tool an agent at level standard may call.
+fn probe() -> ToolDef {
+    ToolDef {
+        name: "probe".into(),
+        summary: "A probe.".into(),
+        description: "A probe.".into(),
+        category: Category::FileSystem,
+        action: ActionType::CodeRead,
+        safety: SafetyClass::Read,
+        needs: Needs::READ_FILES,
+        ..ToolDef::default()
+    }
+}
+
+fn reading(def: ToolDef, body: impl Fn(&Cx, Input) -> Result<Answer<String>, Fault> + Send + Sync + 'static) -> Tool {
+    Tool::typed(def, |_: &Input| vec![Effect { kind: EffectKind::FsRead, target: None }], body)
+}
+
+fn writing(def: ToolDef, body: impl Fn(&Cx, Input) -> Result<Answer<String>, Fault> + Send + Sync + 'static) -> Tool {
+    let def = ToolDef { safety: SafetyClass::Write, needs: Needs::WRITE_FILES, action: ActionType::CodeWrite, ..def };
+    Tool::typed(def, |_: &Input| vec![Effect::on(EffectKind::FsWrite, "somewhere")], body)
+}
+
+fn done(_: &Cx, input: Input) -> Result<Answer<String>, Fault> {
+    Ok(Answer::new(input.text))
+}
+
+fn short(outcome: &Outcome) -> (Status, Option<&str>) {
+    (outcome.status, outcome.code.as_deref())
+}
+
+#[tokio::test]
+async fn a_call_that_does_what_was_asked() {
+    let house = house(vec![reading(probe(), done)]);
+    let outcome = house.call("probe", json!({ "text": "hello" })).await;
+    let expected = json!({
+        "call": outcome.call, "tool": "probe", "status": "done", "is_error": false, "text": "hello",
+        "structured": "hello", "code": null, "message": null, "remedy": null, "approval": null, "truncated": null,
+        "labels": ["workspace"], "findings": [], "enforced": ["openat2_beneath", "read_only_workspace"],
+        "effects": [{ "kind": "fs_read", "target": null }], "action": "code:read", "risk": "low",
+        "elapsed_ms": outcome.elapsed_ms,
+    });
+    assert_eq!(serde_json::to_value(&outcome).unwrap(), expected);
+    assert_eq!(house.store.ended.lock().unwrap().len(), 1);
+    assert_eq!(house.store.begun.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_refused_with_the_nearest_name_the_agent_may_use() {
+    let hidden = ToolDef { name: "probes".into(), permission: Permission::Deny, ..probe() };
+    // The catalog takes no two names that look alike, so the forbidden one is spelt differently.
+    let hidden = ToolDef { name: "probing".into(), ..hidden };
+    let house = house(vec![reading(probe(), done), reading(hidden, done)]);
+    let outcome = house.call("prob", json!({})).await;
+    assert_eq!(short(&outcome), (Status::Refused, Some("unknown_tool")));
+    assert_eq!(outcome.remedy.as_deref(), Some("Did you mean `probe`?"));
+    let forbidden = house.call("probing", json!({ "nonsense": 1 })).await;
+    assert_eq!(short(&forbidden), (Status::Refused, Some("not_permitted")), "decided before the arguments are read");
+    assert_eq!(house.store.ended.lock().unwrap().len(), 2, "refusals are recorded");
+}
+
+#[tokio::test]
+async fn an_unknown_agent_is_refused() {
+    let house = house(vec![reading(probe(), done)]);
+    let call = house.runtime.call(&AgentName::from("defualt"), "probe", json!({}));
+    let outcome = house.runtime.invoke(call, Watch::default()).await;
+    assert_eq!(short(&outcome), (Status::Refused, Some("unknown_agent")));
+    assert_eq!(outcome.remedy.as_deref(), Some("Did you mean `default`?"));
+}
+
+#[tokio::test]
+async fn arguments_are_admitted_or_taught() {
+    let small = ToolDef { caps: Caps { input_bytes: 100, ..Caps::DEFAULT }, ..probe() };
+    let house = house(vec![reading(small, done)]);
+    let mut deep = json!("x");
+    for _ in 0..200 {
+        deep = json!([deep]);
+    }
+    for (arguments, code) in [
+        (json!({ "text": 1 }), "invalid_arguments"),
+        (json!({ "txet": "a" }), "invalid_arguments"),
+        (json!([]), "invalid_arguments"),
+        (json!(null), "invalid_arguments"),
+        (json!({ "text": "a".repeat(101) }), "too_large"),
+        (json!({ "text": deep }), "too_deep"),
+        (json!({ "text": 9_007_199_254_740_993_u64 }), "number_not_exact"),
+    ] {
+        let outcome = house.call("probe", arguments).await;
+        assert_eq!(short(&outcome), (Status::Failed, Some(code)), "{:?}", outcome.message);
+        assert!(outcome.is_error && outcome.text.contains(code));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_breaks_its_output_schema_is_not_passed_on() {
+    let mut tool = reading(probe(), done);
+    tool.def.output_schema = json!({ "type": "string", "maxLength": 3 });
+    let house = house(vec![tool]);
+    assert_eq!(short(&house.call("probe", json!({ "text": "abc" })).await), (Status::Done, None));
+    let outcome = house.call("probe", json!({ "text": "abcd" })).await;
+    assert_eq!(short(&outcome), (Status::Failed, Some("invalid_output")));
+    assert_eq!(outcome.structured, Value::Null);
+}
+
+#[tokio::test]
+async fn a_body_gets_the_hands_it_declared_and_no_others() {
+    let nothing = ToolDef { needs: Needs::NOTHING, ..probe() };
+    let house = house(vec![Tool::pure(nothing, |cx: &Cx, _: Input| cx.workspace().map(|_| Answer::new("in".to_owned())))]);
+    let outcome = house.call("probe", json!({})).await;
+    assert_eq!(short(&outcome), (Status::Refused, Some("needs_not_declared")));
+    assert_eq!(outcome.enforced, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_must_be_asked_is_pending_under_a_name_that_is_the_hash_of_the_call() {
+    let pays = ToolDef { safety: SafetyClass::Financial, ..probe() };
+    let house = house(vec![reading(pays, |_, _| panic!("it must not run"))]);
+    let first = house.call("probe", json!({ "text": "a" })).await;
+    let again = house.call("probe", json!({ "text": "a" })).await;
+    let other = house.call("probe", json!({ "text": "b" })).await;
+    assert_eq!(short(&first), (Status::Pending, Some("approval_required")));
+    assert!(first.is_error, "nothing was achieved yet");
+    assert!(first.approval.is_some() && first.approval == again.approval && first.approval != other.approval);
+    assert!(first.message.unwrap().contains("class `financial` needs approval (built-in)"));
+}
+
+#[tokio::test]
+async fn an_effect_runs_only_after_its_intent_is_durable() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = ran.clone();
+    let house = house(vec![writing(probe(), move |_, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Ok(Answer::new("written".to_owned()))
+    })]);
+    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Done, None));
+    assert_eq!(house.store.begun.lock().unwrap().len(), 1);
+    assert!(house.store.ended.lock().unwrap()[0].begun);
+
+    house.store.broken.store(true, Ordering::SeqCst);
+    let outcome = house.call("probe", json!({})).await;
+    assert_eq!(short(&outcome), (Status::Refused, Some("record_unwritable")));
+    assert_eq!(ran.load(Ordering::SeqCst), 1, "no record, no effect");
+}
+
+#[tokio::test]
+async fn a_result_whose_end_cannot_be_recorded_is_not_handed_out() {
+    let house = house(vec![reading(probe(), done)]);
+    house.store.broken.store(true, Ordering::SeqCst);
+    let outcome = house.call("probe", json!({ "text": "secret" })).await;
+    assert_eq!(short(&outcome), (Status::Refused, Some("record_unwritable")));
+    assert!(!serde_json::to_string(&outcome).unwrap().contains("secret"));
+}
+
+#[tokio::test]
+async fn a_tool_that_wants_a_key_does_not_run_without_one() {
+    let keyed = ToolDef { idempotency: Idempotency::Required, ..probe() };
+    let house = house(vec![writing(keyed, |_, _| panic!("it must not run"))]);
+    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Refused, Some("idempotency_unavailable")));
+    assert_eq!(house.store.begun.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_a_room_is_refused_where_there_is_none() {
+    let runs = ToolDef {
+        needs: Needs { exec: true, ..Needs::NOTHING },
+        category: Category::CodeExecution,
+        safety: SafetyClass::Write,
+        ..probe()
+    };
+    let house = house(vec![reading(runs, |_, _| panic!("it must not run"))]);
+    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Refused, Some("no_room")));
+}
+
+#[tokio::test]
+async fn results_are_cut_to_the_declared_caps() {
+    let caps = Caps { output_bytes: 100, output_lines: 3, ..Caps::DEFAULT };
+    let house = house(vec![reading(ToolDef { caps, ..probe() }, done)]);
+    let long = house.call("probe", json!({ "text": "x".repeat(500) })).await;
+    assert_eq!(long.truncated.map(|cut| (cut.total, cut.unit)), Some((500, Unit::Bytes)));
+    assert_eq!(long.structured.as_str().map(str::len), Some(100));
+    let tall = house.call("probe", json!({ "text": "a\nb\nc\nd\ne" })).await;
+    assert_eq!(tall.truncated, Some(Truncated { shown: 3, total: 5, unit: Unit::Lines }));
+    assert!(tall.text.starts_with("a\nb\nc\n[truncated: 3 of 5 lines]"), "{}", tall.text);
+    assert!(house.store.ended.lock().unwrap()[0].raw.as_ref().is_some_and(|raw| raw.0.len() > 1_000));
+}
+
+/// Blocks until told to go on, and says when it is there.
+fn gate() -> (impl Fn(&Cx, Input) -> Result<Answer<String>, Fault> + Clone, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let (here, arrived) = mpsc::channel();
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    let body = move |_: &Cx, _: Input| {
+        here.send(()).unwrap();
+        let _ = wait.lock().unwrap().recv();
+        Ok(Answer::new("late".to_owned()))
+    };
+    (body, arrived, go)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_blocks_and_does_not_listen_is_answered_at_its_deadline_and_keeps_its_slot() {
+    let (body, arrived, go) = gate();
+    let def = ToolDef { timeout: Duration::from_millis(50), concurrency: 1, ..probe() };
+    let house = house(vec![reading(def, body)]);
+    let first = house.call("probe", json!({})).await;
+    assert_eq!(short(&first), (Status::Failed, Some("timed_out")));
+    arrived.recv().unwrap();
+    let second = house.call("probe", json!({})).await;
+    assert_eq!(short(&second), (Status::Failed, Some("busy")), "the first body still runs");
+    assert!(arrived.try_recv().is_err(), "the second body never started");
+    drop(go);
+    for _ in 0..200 {
+        if house.call("probe", json!({})).await.status == Status::Done {
+            return;
+        }
+    }
+    panic!("the slot never came back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_listens_stops_at_its_deadline() {
+    let (ended, end) = mpsc::channel();
+    let def = ToolDef { timeout: Duration::from_millis(50), ..probe() };
+    let house = house(vec![reading(def, move |cx, _| {
+        loop {
+            if let Err(fault) = cx.check() {
+                ended.send(()).unwrap();
+                return Err(fault);
+            }
+            thread::yield_now();
+        }
+    })]);
+    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Failed, Some("timed_out")));
+    end.recv_timeout(Duration::from_secs(10)).expect("the thread has ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_call_stops_and_is_recorded() {
+    let (here, arrived) = mpsc::channel();
+    let house = house(vec![reading(probe(), move |cx, _| {
+        here.send(()).unwrap();
+        loop {
+            cx.check()?;
+            thread::yield_now();
+        }
+    })]);
+    let watch = Watch::default();
+    let cancel = watch.cancel.clone();
+    thread::spawn(move || {
+        arrived.recv().unwrap();
+        cancel.cancel();
+    });
+    assert_eq!(short(&house.watched("probe", json!({}), watch).await), (Status::Failed, Some("cancelled")));
+    assert_eq!(house.store.ended.lock().unwrap()[0].outcome.code.as_deref(), Some("cancelled"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_caller_went_away_is_cancelled_and_its_end_recorded() {
+    let (here, arrived) = mpsc::channel();
+    let house = house(vec![writing(probe(), move |cx, _| {
+        here.send(()).unwrap();
+        loop {
+            cx.check()?;
+            thread::yield_now();
+        }
+    })]);
+    let call = house.runtime.call(&agent(), "probe", json!({}));
+    let runtime = house.runtime.clone();
+    let asked = tokio::spawn(async move { runtime.invoke(call, Watch::default()).await });
+    tokio::task::spawn_blocking(move || arrived.recv().unwrap()).await.unwrap();
+    asked.abort();
+    for _ in 0..1_000 {
+        if house.store.ended.lock().unwrap().iter().any(|end| end.outcome.code.as_deref() == Some("cancelled")) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the intent was left open");
+}
+
+#[tokio::test]
+async fn a_call_cancelled_before_it_runs_takes_no_effect() {
+    let house = house(vec![writing(probe(), |_, _| panic!("it must not run"))]);
+    let watch = Watch::default();
+    watch.cancel.cancel();
+    assert_eq!(short(&house.watched("probe", json!({}), watch).await), (Status::Failed, Some("cancelled")));
+}
+
+#[tokio::test]
+async fn progress_reaches_the_caller() {
+    let house = house(vec![reading(probe(), |cx, _| {
+        cx.progress(1.0, Some(2.0), Some("half".to_owned()));
+        Ok(Answer::new("whole".to_owned()))
+    })]);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let sink = heard.clone();
+    let watch = Watch { progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress))), ..Watch::default() };
+    house.watched("probe", json!({}), watch).await;
+    let expected = Progress { done: 1.0, total: Some(2.0), message: Some("half".into()) };
+    assert_eq!(*heard.lock().unwrap(), [expected]);
+}
+
+#[tokio::test]
+async fn a_panic_in_a_tool_is_a_failed_outcome() {
+    let house = house(vec![reading(probe(), |_, _| panic!("out of cheese"))]);
+    let outcome = house.call("probe", json!({})).await;
+    assert_eq!(short(&outcome), (Status::Failed, Some("tool_panicked")));
+    assert!(outcome.message.unwrap().contains("out of cheese"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_calls_of_a_tool_run_at_once_than_declared() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (inside, peak) = (now.clone(), most.clone());
+    let house = house_with(
+        vec![reading(ToolDef { concurrency: 2, ..probe() }, move |_, _| {
+            peak.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(20));
+            inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(Answer::new(String::new()))
+        })],
+        |config| config.limits.max_concurrency = 16,
+    );
+    let calls = (0..8).map(|_| house.runtime.call(&agent(), "probe", json!({}))).collect();
+    let turn = house.runtime.turn(calls, Watch::default()).await;
+    assert!(turn.outcomes.iter().all(|outcome| outcome.status == Status::Done));
+    assert_eq!(most.load(Ordering::SeqCst), 2);
+}
+
+/// Writes down when each call of a turn starts and ends.
+fn diary() -> (Vec<Tool>, Arc<Mutex<Vec<String>>>) {
+    let diary = Arc::new(Mutex::new(Vec::new()));
+    let body = |diary: Arc<Mutex<Vec<String>>>| {
+        move |_: &Cx, input: Input| {
+            diary.lock().unwrap().push(format!("+{}", input.text));
+            thread::sleep(Duration::from_millis(30));
+            diary.lock().unwrap().push(format!("-{}", input.text));
+            Ok(Answer::new(input.text))
+        }
+    };
+    let reads = reading(ToolDef { name: "look".into(), ..probe() }, body(diary.clone()));
+    let writes = writing(ToolDef { name: "change".into(), ..probe() }, body(diary.clone()));
+    (vec![reads, writes], diary)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_turn_reads_run_together_and_each_effect_alone_in_order() {
+    let (tools, diary) = diary();
+    let house = house_with(tools, |config| config.limits.max_concurrency = 2);
+    let calls = [("look", "a"), ("look", "b"), ("look", "c"), ("change", "d"), ("change", "e"), ("look", "f")];
+    let calls = calls.map(|(tool, text)| house.runtime.call(&agent(), tool, json!({ "text": text })));
+    let turn = house.runtime.turn(calls.into(), Watch::default()).await;
+    let texts: Vec<_> = turn.outcomes.iter().map(|outcome| outcome.text.as_str()).collect();
+    assert_eq!(texts, ["a", "b", "c", "d", "e", "f"], "answers are in the order of the calls");
+
+    let diary = diary.lock().unwrap();
+    let (mut now, mut most) = (0, 0);
+    for entry in &diary[..6] {
+        now += if entry.starts_with('+') { 1 } else { -1 };
+        most = most.max(now);
+    }
+    assert_eq!(most, 2, "bounded by max_concurrency: {diary:?}");
+    assert_eq!(diary[6..], ["+d", "-d", "+e", "-e", "+f", "-f"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_call_stops_no_sibling_and_a_fatal_one_is_raised_after_them() {
+    let panics = reading(ToolDef { name: "burst".into(), ..probe() }, |_, _| panic!("boom"));
+    let house = house(vec![reading(probe(), done), panics]);
+    let calls = [("burst", json!({})), ("nosuch", json!({})), ("probe", json!({ "text": "x" })), ("burst", json!({}))];
+    let calls = calls.map(|(tool, arguments)| house.runtime.call(&agent(), tool, arguments));
+    let turn = house.runtime.turn(calls.into(), Watch::default()).await;
+    let statuses: Vec<_> = turn.outcomes.iter().map(|outcome| outcome.status).collect();
+    assert_eq!(statuses, [Status::Failed, Status::Refused, Status::Done, Status::Failed]);
+    let fatal = Fatal::Panic { tool: "burst".into(), message: "boom".into() };
+    assert_eq!(turn.fatal, [fatal.clone(), fatal]);
+}
+
+#[tokio::test]
+async fn a_tool_registered_at_run_time_is_there_for_the_next_call() {
+    let house = house(Vec::new());
+    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Refused, Some("unknown_tool")));
+    house.runtime.register(reading(probe(), done)).unwrap();
+    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Done, None));
+}
+
+#[test]
+fn the_catalog_takes_no_bad_duplicate_or_confusable_name_and_no_broken_declaration() {
+    let house = house(vec![reading(ToolDef { name: "scan_item".into(), ..probe() }, done)]);
+    let named = |name: &str| reading(ToolDef { name: name.to_owned().into(), ..probe() }, done);
+    let mut remote = named("remote_schema");
+    remote.def.input_schema = json!({ "$ref": "https://example.com/schema.json" });
+    let liar = Tool { def: ToolDef { needs: Needs::WRITE_FILES, name: "liar".into(), ..probe() }, ..named("liar") };
+    let never = Tool { def: ToolDef { concurrency: 0, name: "never".into(), ..probe() }, ..named("never") };
+    let riddle = ToolDef { permission: Permission::Condition("((".into()), name: "riddle".into(), ..probe() };
+    for (tool, code) in [
+        (named("scan_item"), "duplicate_name"),
+        (named("scan_ltem"), "confusable_name"),
+        (named("sc\u{0430}n_item"), "bad_name"),
+        (named("Scan_Item"), "bad_name"),
+        (named(""), "bad_name"),
+        (named(&"x".repeat(65)), "bad_name"),
+        (remote, "bad_schema"),
+        (liar, "bad_declaration"),
+        (never, "bad_declaration"),
+        (reading(riddle, done), "bad_declaration"),
+    ] {
+        let name = tool.def.name.clone();
+        let BadTool { code: got, why, .. } = house.runtime.register(tool).unwrap_err();
+        assert_eq!(got, code, "{name}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_definition_is_another_tool_and_another_hash() {
+    let house = house(vec![reading(probe(), done)]);
+    let digest = house.runtime.definitions(&agent()).unwrap()[0].digest;
+    let changed = ToolDef { description: "A probe!".into(), ..probe() };
+    let other = self::house(vec![reading(changed, done)]);
+    assert_ne!(digest, other.runtime.definitions(&agent()).unwrap()[0].digest);
+    house.call("probe", json!({})).await;
+    assert_eq!(house.store.ended.lock().unwrap()[0].record.definition, Some(digest), "the record names it");
+    assert!(house.workspace.path().exists());
+}
