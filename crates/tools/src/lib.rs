@@ -15,4 +15,13 @@ pub use files::{Protected, Workspace};
 pub use tool::{Answer, Body, Output, Tool};
 
 /// Every tool that ships, one line each.
-pub const TOOLS: &[fn() -> Tool] = &[utility::echo::tool];
+pub const TOOLS: &[fn() -> Tool] = &[
+    files::delete::tool,
+    files::edit::tool,
+    files::find::tool,
+    files::grep::tool,
+    files::ls::tool,
+    files::read::tool,
+    files::write::tool,
+    utility::echo::tool,
+];

@@ -1,7 +1,371 @@
-//! placeholder
-/// placeholder
-#[derive(Debug, Clone)]
-pub struct Workspace;
-/// placeholder
-#[derive(Debug, Clone)]
-pub struct Protected;
+//! The workspace: an opened directory, and the only way a tool reaches files.
+//!
+//! Every path is resolved by the kernel in one step, `openat2` beneath the opened directory, so there is no moment
+//! between a check and a use in which a link could be put in the way. A kernel without it gets a refusal: resolving
+//! in user space would be a weaker fence under the same name. What was opened is then looked at, not looked up: its
+//! kind by `fstat`, its real path by `/proc`.
+
+#![expect(clippy::disallowed_methods, reason = "this file is the fence that the barred calls stay behind")]
+
+use std::{
+    ffi::{CStr, OsStr},
+    fmt,
+    fs::File,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat},
+    io::Errno,
+};
+use toolgate_contract::{Fault, Files};
+
+use super::{
+    fault::{self, IO_ERROR, PROTECTED},
+    path::{admit, shown},
+};
+
+/// What in the workspace is not the agent's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Protected {
+    /// Paths relative to the workspace that no tool writes, with everything below them. Upper and lower case count as
+    /// the same. `.git` is among them always, wherever it is.
+    pub names: Vec<String>,
+    /// Absolute paths, with everything below them, that no tool reads, writes or lists, such as the data directory.
+    pub hidden: Vec<PathBuf>,
+}
+
+/// An opened directory.
+///
+/// Cloning gives another handle on the same directory.
+#[derive(Clone)]
+pub struct Workspace {
+    root: Arc<Root>,
+    access: Files,
+}
+
+struct Root {
+    dir: OwnedFd,
+    real: PathBuf,
+    given: PathBuf,
+    names: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+}
+
+/// How often a path is looked up again when directories moved under the kernel's feet.
+const LOOKUPS: usize = 64;
+
+/// Nothing opened here is inherited by a program, becomes a terminal, or waits for somebody at the other end.
+const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
+/// Links are followed as long as they stay inside.
+const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// No link is followed.
+const STRAIGHT: ResolveFlags = INSIDE.union(ResolveFlags::NO_SYMLINKS);
+
+impl Workspace {
+    /// Opens the directory, and refuses when this machine cannot hold paths inside it.
+    pub fn open(root: &Path, protected: Protected) -> Result<Self, Fault> {
+        let named = root.to_string_lossy();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir =
+            rustix::fs::openat(CWD, root, flags, Mode::empty()).map_err(|errno| fault::from_errno(errno, &named))?;
+        let real = real_path(&dir).map_err(|_| fault::wall_missing("/proc"))?;
+        probe(&dir)?;
+
+        // A hidden path may be spelt through a link; what it leads to is hidden as well.
+        let mut hidden = protected.hidden;
+        hidden.extend(hidden.clone().iter().filter_map(|path| resolve(path)));
+        if hidden.iter().any(|path| real.starts_with(path)) {
+            return Err(PROTECTED.refused(
+                format!("`{named}` lies in a directory that is hidden from tools"),
+                "Use another directory as the workspace.",
+            ));
+        }
+        let given = if root.is_absolute() { root.to_owned() } else { real.clone() };
+        let names = protected.names.into_iter().map(PathBuf::from).collect();
+        Ok(Self { root: Arc::new(Root { dir, real, given, names, hidden }), access: Files::Write })
+    }
+
+    /// A handle that can do no more than `access`, and no more than this one.
+    #[must_use]
+    pub fn with_access(&self, access: Files) -> Self {
+        Self { root: self.root.clone(), access: self.access.min(access) }
+    }
+
+    /// The real absolute path.
+    pub fn root(&self) -> &Path {
+        &self.root.real
+    }
+
+    /// Opens a file or a directory for reading.
+    pub(crate) fn open_node(&self, path: &str) -> Result<Node, Fault> {
+        self.needs(Files::Read)?;
+        let relative = self.admit(path)?;
+        let fd = self.open_beneath(&relative, OFlags::RDONLY, INSIDE).map_err(|e| fault::from_errno(e, path))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| fault::from_errno(e, path))?;
+        let place = self.place(&fd, &stat, path)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Node::File(OpenFile { file: File::from(fd), place, stat })),
+            FileType::Directory => Ok(Node::Dir(OpenDir { fd, place, workspace: self.clone() })),
+            _ => Err(fault::not_a_regular_file(path)),
+        }
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn open_file(&self, path: &str) -> Result<OpenFile, Fault> {
+        match self.open_node(path)? {
+            Node::File(file) => Ok(file),
+            Node::Dir(_) => Err(fault::is_a_directory(path)),
+        }
+    }
+
+    /// Opens a directory for listing.
+    pub(crate) fn open_dir(&self, path: &str) -> Result<OpenDir, Fault> {
+        match self.open_node(path)? {
+            Node::Dir(dir) => Ok(dir),
+            Node::File(_) => Err(fault::from_errno(Errno::NOTDIR, path)),
+        }
+    }
+
+    /// Opens a directory by a place that came from a listing: no part of it may have become a link since.
+    pub(crate) fn open_listed(&self, place: &[u8]) -> Result<OpenDir, Errno> {
+        let at = if place.is_empty() { b"." } else { place };
+        let fd = self.open_beneath(at, OFlags::RDONLY | OFlags::DIRECTORY, STRAIGHT)?;
+        Ok(OpenDir { fd, place: place.to_owned(), workspace: self.clone() })
+    }
+
+    /// The admitted spelling of a path, relative to the workspace.
+    pub(crate) fn admit(&self, path: &str) -> Result<String, Fault> {
+        admit(path, &[&self.root.given, &self.root.real])
+    }
+
+    /// Fails when the tool did not declare what it is about to do.
+    pub(crate) fn needs(&self, access: Files) -> Result<(), Fault> {
+        if self.access >= access {
+            return Ok(());
+        }
+        Err(Fault::refused(
+            "needs_not_declared",
+            "the tool reached for files it did not declare",
+            "Declare `needs.files` in the tool's definition.",
+        ))
+    }
+
+    /// The one place where a path is resolved.
+    pub(crate) fn open_beneath<P: rustix::path::Arg + Copy>(
+        &self,
+        path: P,
+        flags: OFlags,
+        resolve: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
+        for _ in 0..LOOKUPS {
+            match rustix::fs::openat2(&self.root.dir, path, flags | ALWAYS, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                settled => return settled,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Opens a directory that files are put into; none when it does not exist.
+    pub(crate) fn open_parent(&self, relative: &str, path: &str) -> Result<Option<OpenDir>, Fault> {
+        let fd = match self.open_beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY, INSIDE) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened.map_err(|e| fault::from_errno(e, path))?,
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|e| fault::from_errno(e, path))?;
+        let place = self.place(&fd, &stat, path)?;
+        Ok(Some(OpenDir { fd, place, workspace: self.clone() }))
+    }
+
+    /// Where a path that ends in a link leads, if that is inside.
+    pub(crate) fn follow(&self, place: &[u8], path: &str) -> Result<Vec<u8>, Fault> {
+        let fd = self.open_beneath(place, OFlags::PATH, INSIDE).map_err(|e| fault::from_errno(e, path))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| fault::from_errno(e, path))?;
+        self.place(&fd, &stat, path)
+    }
+
+    /// Fails when nobody may write there, whoever asks.
+    pub(crate) fn check_writable(&self, place: &[u8], path: &str) -> Result<(), Fault> {
+        let place = Path::new(OsStr::from_bytes(place));
+        let git = place.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"));
+        let named = self.root.names.iter().any(|name| starts_with_ignoring_case(place, name));
+        if git || named || self.is_hidden(&self.root.real.join(place)) {
+            return Err(fault::protected(path));
+        }
+        Ok(())
+    }
+
+    /// Where in the workspace an opened thing is. What moved out of it meanwhile, or is hidden, is refused.
+    fn place(&self, fd: &OwnedFd, stat: &Stat, path: &str) -> Result<Vec<u8>, Fault> {
+        let mut real = real_path(fd).map_err(|_| fault::wall_missing("/proc"))?.into_os_string().into_vec();
+        // The kernel marks the path of a thing that was replaced or removed since it was opened. A thing may also be
+        // called that, and then its name leads to it.
+        if let Some(before) = real.strip_suffix(b" (deleted)") {
+            let same = rustix::fs::statat(CWD, real.as_slice(), AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|now| (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino));
+            if !same {
+                real.truncate(before.len());
+            }
+        }
+        let real = Path::new(OsStr::from_bytes(&real));
+        let place = real.strip_prefix(&self.root.real).map_err(|_| fault::outside(path))?;
+        if self.is_hidden(real) {
+            return Err(fault::protected(path));
+        }
+        Ok(place.as_os_str().as_bytes().to_owned())
+    }
+
+    fn is_hidden(&self, real: &Path) -> bool {
+        self.root.hidden.iter().any(|hidden| real.starts_with(hidden))
+    }
+
+    /// The names in this directory that are not listed.
+    fn hidden_in(&self, place: &[u8]) -> Vec<&[u8]> {
+        let dir = self.root.real.join(OsStr::from_bytes(place));
+        let beside = self.root.hidden.iter().filter(|hidden| hidden.parent() == Some(dir.as_path()));
+        beside.filter_map(|hidden| hidden.file_name()).map(OsStr::as_bytes).collect()
+    }
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workspace").field("root", &self.root.real).field("access", &self.access).finish()
+    }
+}
+
+/// What a path led to.
+pub(crate) enum Node {
+    File(OpenFile),
+    Dir(OpenDir),
+}
+
+/// A regular file, opened for reading.
+pub(crate) struct OpenFile {
+    pub(crate) file: File,
+    /// Where it is, relative to the workspace.
+    pub(crate) place: Vec<u8>,
+    pub(crate) stat: Stat,
+}
+
+impl OpenFile {
+    pub(crate) fn path(&self) -> String {
+        shown(&self.place)
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        size(&self.stat)
+    }
+}
+
+/// A directory, opened for listing.
+pub(crate) struct OpenDir {
+    pub(crate) fd: OwnedFd,
+    /// Where it is, relative to the workspace.
+    pub(crate) place: Vec<u8>,
+    workspace: Workspace,
+}
+
+impl OpenDir {
+    pub(crate) fn path(&self) -> String {
+        shown(&self.place)
+    }
+
+    pub(crate) fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// Where an entry is, relative to the workspace.
+    pub(crate) fn place_of(&self, name: &[u8]) -> Vec<u8> {
+        let mut place = Vec::with_capacity(self.place.len() + 1 + name.len());
+        place.extend_from_slice(&self.place);
+        if !place.is_empty() {
+            place.push(b'/');
+        }
+        place.extend_from_slice(name);
+        place
+    }
+
+    /// Calls `each` with every entry and its kind, in no order. The buffer is scratch space.
+    pub(crate) fn list(
+        &self,
+        buffer: &mut Vec<u8>,
+        mut each: impl FnMut(&CStr, FileType) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let hidden = self.workspace.hidden_in(&self.place);
+        buffer.clear();
+        buffer.reserve(32 * 1024);
+        let mut entries = RawDir::new(&self.fd, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|e| fault::from_errno(e, &self.path()))?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") || hidden.contains(&name.to_bytes()) {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some filesystems do not say.
+                FileType::Unknown => self.stat(name).map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode)),
+                known => known,
+            };
+            each(name, kind)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at an entry itself, not at what it may lead to.
+    pub(crate) fn stat(&self, name: &CStr) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Opens a regular file that was listed here; none when it is something else by now.
+    pub(crate) fn open_entry(&self, name: &CStr) -> Result<Option<(File, Stat)>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | ALWAYS;
+        let fd = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
+            Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(None),
+            opened => opened?,
+        };
+        let stat = rustix::fs::fstat(&fd)?;
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        Ok(regular.then(|| (File::from(fd), stat)))
+    }
+}
+
+/// The size of a file.
+pub(crate) fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+/// Tries the one call everything here rests on. A filter in front of the kernel may answer for it.
+fn probe(dir: &OwnedFd) -> Result<(), Fault> {
+    match rustix::fs::openat2(dir, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), INSIDE) {
+        Ok(_) => Ok(()),
+        Err(Errno::NOSYS | Errno::PERM) => Err(fault::wall_missing("openat2")),
+        Err(errno) => Err(IO_ERROR.failed(format!("cannot open the workspace: {errno}"), "Ask the operator.")),
+    }
+}
+
+/// The path the kernel knows an opened thing by.
+fn real_path(fd: impl AsFd) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    let path = rustix::fs::readlinkat(CWD, link, Vec::new())?;
+    Ok(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
+}
+
+fn resolve(path: &Path) -> Option<PathBuf> {
+    let fd = rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    real_path(fd).ok()
+}
+
+fn starts_with_ignoring_case(path: &Path, prefix: &Path) -> bool {
+    let mut parts = path.components();
+    prefix
+        .components()
+        .all(|wanted| parts.next().is_some_and(|part| part.as_os_str().eq_ignore_ascii_case(wanted.as_os_str())))
+}

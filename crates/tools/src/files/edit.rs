@@ -1,0 +1,355 @@
+//! `edit`: exact replacements in a file, all of them or none.
+
+use std::{borrow::Cow, io::Read as _, ops::Range, time::Duration};
+
+use memchr::memmem;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolgate_contract::{
+    ActionType, Caps, Category, Digest, Effect, EffectKind, Example, Fault, Needs, SafetyClass, ToolDef,
+};
+
+use super::{
+    fault::{
+        self, BINARY_FILE, BUSY, CHANGED_MEANWHILE, HASH_MISMATCH, IS_A_DIRECTORY, NO_EDITS, NO_SPACE,
+        NOT_A_REGULAR_FILE, OLD_EMPTY, OLD_NOT_FOUND, OLD_NOT_UNIQUE, OVERLAPPING, PATH_IS_A_LINK, TOO_LARGE,
+    },
+    slot::{MissingDirs, Slot},
+    text::{self, Encoding, MAX_WHOLE},
+};
+use crate::{Answer, Cx, Tool};
+
+pub(crate) fn tool() -> Tool {
+    Tool::typed(
+        ToolDef {
+            name: "edit".into(),
+            summary: "Replace exact pieces of text in a file.".into(),
+            description: "Replaces pieces of a file. Each `old` is searched for in the file as it is before any edit, \
+                must be there exactly once (or set `replace_all`), and must match to the letter, indentation \
+                included; leave out the line numbers that `read` shows. `new` is taken literally. Edits must not \
+                overlap. Either all edits are made or none. Permissions, encoding and line endings stay as they are: \
+                in a file with `\\r\\n` endings, write `\\n`. Give `expected_sha256` from `read` to be sure nobody \
+                changed the file since."
+                .into(),
+            category: Category::FileSystem,
+            action: ActionType::CodeWrite,
+            safety: SafetyClass::Write,
+            needs: Needs::WRITE_FILES,
+            timeout: Duration::from_secs(30),
+            caps: Caps { input_bytes: 4 * 1024 * 1024, ..Caps::DEFAULT },
+            examples: vec![
+                Example {
+                    title: "Two changes at once".into(),
+                    arguments: json!({
+                        "path": "src/main.rs",
+                        "edits": [
+                            { "old": "let x = 1;", "new": "let x = 2;" },
+                            { "old": "println!(\"old\")", "new": "println!(\"new\")" },
+                        ],
+                    }),
+                },
+                Example {
+                    title: "Rename everywhere in a file".into(),
+                    arguments: json!({
+                        "path": "src/lib.rs",
+                        "edits": [{ "old": "count", "new": "total", "replace_all": true }],
+                    }),
+                },
+            ],
+            failures: fault::modes(&[
+                &OLD_NOT_FOUND,
+                &OLD_NOT_UNIQUE,
+                &OLD_EMPTY,
+                &OVERLAPPING,
+                &NO_EDITS,
+                &HASH_MISMATCH,
+                &CHANGED_MEANWHILE,
+                &BINARY_FILE,
+                &TOO_LARGE,
+                &IS_A_DIRECTORY,
+                &PATH_IS_A_LINK,
+                &NOT_A_REGULAR_FILE,
+                &BUSY,
+                &NO_SPACE,
+            ]),
+            ..ToolDef::default()
+        },
+        |input: &Input| vec![Effect::on(EffectKind::FsWrite, input.path.clone())],
+        run,
+    )
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The file, relative to the workspace or absolute inside it.
+    path: String,
+    /// The replacements. Their order does not matter.
+    edits: Vec<Edit>,
+    /// The `sha256` that `read` gave; the edit fails when the file is another by now.
+    #[serde(default)]
+    expected_sha256: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    /// The text that is there now, exactly.
+    old: String,
+    /// The text to put in its place; empty to remove it.
+    new: String,
+    /// Replace every place where `old` is found, not just the only one.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Output {
+    /// The file that was changed, relative to the workspace.
+    path: String,
+    /// How many edits were made.
+    edits_applied: usize,
+    /// How many places were changed.
+    replacements: usize,
+    /// The SHA-256 of the new content in hex.
+    sha256: String,
+}
+
+fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
+    let slot = Slot::take(cx, &input.path, MissingDirs::Fail)?;
+    let (file, before) = slot.open()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_WHOLE + 1).read_to_end(&mut bytes).map_err(|error| fault::from_io(&error, &input.path))?;
+    check_size(&bytes, &input.path)?;
+    if let Some(expected) = &input.expected_sha256 {
+        check_hash(&bytes, expected, &input.path)?;
+    }
+    let old = Text::decode(&bytes, &input.path)?;
+    let changes = place(&old.text, &input.edits)?;
+    let new = old.encode(&rewrite(&old.text, &changes));
+    check_size(&new, &input.path)?;
+    cx.check()?;
+    slot.replace_unchanged(&new, &before)?;
+
+    let path = slot.path();
+    let summary = summary(&path, &old.text, &changes, input.edits.len());
+    let sha256 = Digest::of(&new).hex();
+    let output = Output { path, edits_applied: input.edits.len(), replacements: changes.len(), sha256 };
+    Ok(Answer::with_text(output, summary))
+}
+
+fn check_size(bytes: &[u8], path: &str) -> Result<(), Fault> {
+    if bytes.len() as u64 <= MAX_WHOLE {
+        return Ok(());
+    }
+    Err(TOO_LARGE.failed(
+        format!("`{path}` would be over {MAX_WHOLE} bytes, or is already"),
+        "Edit a smaller file, or change this one with a command.",
+    ))
+}
+
+fn check_hash(bytes: &[u8], expected: &str, path: &str) -> Result<(), Fault> {
+    let found = Digest::of(bytes).hex();
+    if expected.strip_prefix("sha256:").unwrap_or(expected).eq_ignore_ascii_case(&found) {
+        return Ok(());
+    }
+    Err(HASH_MISMATCH.failed(
+        format!("`{path}` now has the SHA-256 `{found}`"),
+        "Read the file again and base the edit on what it says now.",
+    ))
+}
+
+/// The text of a file, in bytes that are nearly always UTF-8, and how it was encoded.
+///
+/// UTF-8 is edited as it lies, so that a broken byte elsewhere in the file stays what it is.
+struct Text<'a> {
+    encoding: Encoding,
+    text: Cow<'a, [u8]>,
+}
+
+impl<'a> Text<'a> {
+    fn decode(bytes: &'a [u8], path: &str) -> Result<Self, Fault> {
+        let binary = || BINARY_FILE.failed(format!("`{path}` is not text"), "Replace it whole, or use a command.");
+        let encoding = Encoding::of(bytes);
+        let text = match encoding {
+            Encoding::Utf8 | Encoding::Utf8Bom => Cow::Borrowed(bytes),
+            Encoding::Binary => return Err(binary()),
+            Encoding::Utf16Le | Encoding::Utf16Be => {
+                let codec = if encoding == Encoding::Utf16Le { encoding_rs::UTF_16LE } else { encoding_rs::UTF_16BE };
+                let text = codec.decode_without_bom_handling_and_without_replacement(&bytes[encoding.mark_len()..]);
+                Cow::Owned(text.ok_or_else(binary)?.into_owned().into_bytes())
+            }
+        };
+        Ok(Self { encoding, text })
+    }
+
+    fn encode(&self, text: &[u8]) -> Vec<u8> {
+        let units = || String::from_utf8_lossy(text).encode_utf16().collect::<Vec<u16>>();
+        match self.encoding {
+            Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Binary => text.to_owned(),
+            Encoding::Utf16Le => [0xfeff].into_iter().chain(units()).flat_map(u16::to_le_bytes).collect(),
+            Encoding::Utf16Be => [0xfeff].into_iter().chain(units()).flat_map(u16::to_be_bytes).collect(),
+        }
+    }
+}
+
+/// One place of the text and what goes there.
+struct Change<'a> {
+    edit: usize,
+    range: Range<usize>,
+    new: Cow<'a, str>,
+}
+
+/// Where the edits go, in the order of the text.
+fn place<'a>(text: &[u8], edits: &'a [Edit]) -> Result<Vec<Change<'a>>, Fault> {
+    if edits.is_empty() {
+        return Err(NO_EDITS.failed("there is nothing to do", "Name at least one replacement in `edits`."));
+    }
+    let crlf = has_crlf_endings(text);
+    let mut changes = Vec::new();
+    for (index, edit) in edits.iter().enumerate() {
+        let new = with_endings(&edit.new, crlf);
+        let old = with_endings(&edit.old, crlf);
+        for start in occurrences(text, index, edit, &old)? {
+            changes.push(Change { edit: index, range: start..start + old.len(), new: new.clone() });
+        }
+    }
+    changes.sort_by_key(|change| (change.range.start, change.range.end));
+    if let Some(pair) = changes.windows(2).find(|pair| pair[0].range.end > pair[1].range.start) {
+        let (first, second) = (pair[0].edit.min(pair[1].edit), pair[0].edit.max(pair[1].edit));
+        let line = line_at(text, pair[1].range.start);
+        return Err(OVERLAPPING.failed(
+            format!("`edits[{first}]` and `edits[{second}]` touch the same text in line {line}"),
+            "Merge the two into one edit.",
+        ));
+    }
+    Ok(changes)
+}
+
+/// Where `old`, the text of this edit, begins.
+fn occurrences(text: &[u8], index: usize, edit: &Edit, old: &str) -> Result<Vec<usize>, Fault> {
+    let finder = memmem::Finder::new(old.as_bytes());
+    if old.is_empty() {
+        return Err(OLD_EMPTY.failed(
+            format!("`edits[{index}].old` is empty"),
+            "Give the text that is to be replaced; to add a line, replace the one before it.",
+        ));
+    }
+    let Some(first) = finder.find(text) else {
+        return Err(OLD_NOT_FOUND.failed(
+            format!("`edits[{index}].old` is not in the file: `{}`", text::prefix(&edit.old, 100)),
+            "Read the file again and copy the text exactly, indentation included.",
+        ));
+    };
+    if edit.replace_all {
+        return Ok(finder.find_iter(text).collect());
+    }
+    // A second one may overlap the first, which a plain count would not see.
+    if finder.find(&text[first + 1..]).is_some() {
+        let count = finder.find_iter(text).count().max(2);
+        return Err(OLD_NOT_UNIQUE.failed(
+            format!("`edits[{index}].old` is in the file {count} times: `{}`", text::prefix(&edit.old, 100)),
+            "Add surrounding text until it is unique, or set `replace_all`.",
+        ));
+    }
+    Ok(vec![first])
+}
+
+/// Does every line end with a carriage return and a line feed?
+fn has_crlf_endings(text: &[u8]) -> bool {
+    let mut feeds = memchr::memchr_iter(b'\n', text).peekable();
+    feeds.peek().is_some() && feeds.all(|at| at > 0 && text[at - 1] == b'\r')
+}
+
+/// The caller's text as a file with such endings has it: `read` shows them as plain line feeds.
+fn with_endings(text: &str, crlf: bool) -> Cow<'_, str> {
+    if crlf && !text.contains('\r') && text.contains('\n') {
+        Cow::Owned(text.replace('\n', "\r\n"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+fn rewrite(text: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    for change in changes {
+        out.extend_from_slice(&text[at..change.range.start]);
+        out.extend_from_slice(change.new.as_bytes());
+        at = change.range.end;
+    }
+    out.extend_from_slice(&text[at..]);
+    out
+}
+
+fn line_at(text: &[u8], at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &text[..at]).count() + 1
+}
+
+/// How many changed places are shown, and how many lines of each.
+const SHOWN_HUNKS: usize = 10;
+const SHOWN_LINES: usize = 12;
+const SHOWN_LINE: usize = 200;
+
+/// The changed lines, old and new.
+fn summary(path: &str, text: &[u8], changes: &[Change<'_>], edits: usize) -> String {
+    let mut out = format!("Applied {edits} edit(s), {} replacement(s), to {path}\n", changes.len());
+    let mut rest = changes;
+    let mut hunks = 0;
+    while let Some(first) = rest.first() {
+        if hunks == SHOWN_HUNKS {
+            out.push_str(&format!("[{} more replacements]\n", rest.len()));
+            break;
+        }
+        hunks += 1;
+        let start = memchr::memrchr(b'\n', &text[..first.range.start]).map_or(0, |at| at + 1);
+        let mut end = line_end(text, first.range.end);
+        let mut here = 1;
+        while let Some(next) = rest.get(here).filter(|next| next.range.start < end) {
+            end = end.max(line_end(text, next.range.end));
+            here += 1;
+        }
+        let (group, later) = rest.split_at(here);
+        out.push_str(&format!("@@ line {} @@\n", line_at(text, start)));
+        push_lines(&mut out, '-', &text[start..end]);
+        push_lines(&mut out, '+', &replaced(text, start..end, group));
+        rest = later;
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// One past the end of the line that `at` is in; a place right after a line feed belongs to the line before.
+fn line_end(text: &[u8], at: usize) -> usize {
+    if at > 0 && text[at - 1] == b'\n' {
+        return at;
+    }
+    memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |found| at + found + 1)
+}
+
+fn replaced(text: &[u8], lines: Range<usize>, changes: &[Change<'_>]) -> Vec<u8> {
+    let moved: Vec<_> = changes
+        .iter()
+        .map(|change| Change {
+            edit: change.edit,
+            range: change.range.start - lines.start..change.range.end - lines.start,
+            new: change.new.clone(),
+        })
+        .collect();
+    rewrite(&text[lines], &moved)
+}
+
+fn push_lines(out: &mut String, mark: char, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    for line in text.lines().take(SHOWN_LINES) {
+        let short = text::prefix(line, SHOWN_LINE);
+        out.push(mark);
+        out.push_str(short);
+        out.push_str(if short.len() < line.len() { "[..]\n" } else { "\n" });
+    }
+    let more = text.lines().count().saturating_sub(SHOWN_LINES);
+    if more > 0 {
+        out.push_str(&format!("{mark}[{more} more lines]\n"));
+    }
+}

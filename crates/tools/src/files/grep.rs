@@ -1,0 +1,441 @@
+//! `grep`: lines by regular expression.
+
+use std::{
+    fs::File,
+    io,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use grep_matcher::{LineTerminator, Matcher as _};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch,
+};
+use rustix::fs::FileType;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolgate_contract::{
+    ActionType, Category, CostTier, Effect, EffectKind, Example, Fault, Needs, SafetyClass, ToolDef,
+};
+
+use super::{
+    fault::{self, BAD_PATTERN, NOT_A_REGULAR_FILE},
+    glob::Glob,
+    kept::Kept,
+    ls::here,
+    path::{one_line, shown},
+    text,
+    walk::{Found, Ignored, walk},
+    workspace::{Node, OpenDir, OpenFile},
+};
+use crate::{Answer, Cx, StopFlag, Tool};
+
+pub(crate) fn tool() -> Tool {
+    Tool::typed(
+        ToolDef {
+            name: "grep".into(),
+            summary: "Search file contents by regular expression.".into(),
+            description: "Searches a file, or all files below a directory, line by line. `pattern` is a Rust regular \
+                expression (no look-around, no back-references) and matches anywhere in a line; escape `.`, `(` and \
+                `[` to search for them. `glob` narrows to some files: `*.rs`, `src/**/*.ts`, or `!*.lock` to leave \
+                some out. Results are `path:line:text`, sorted by path and line; with `context_lines` the lines around \
+                come as `path-line-text`. Left out: binary files, what `.gitignore` and `.ignore` exclude, `.git`, \
+                `node_modules`, `_build` and `_opam`; name such a directory as `path` to search it. Long lines are cut \
+                around the match. When there are more matches than fit, the first are shown and the total is told."
+                .into(),
+            category: Category::FileSystem,
+            action: ActionType::CodeRead,
+            safety: SafetyClass::Read,
+            needs: Needs::READ_FILES,
+            timeout: Duration::from_secs(30),
+            cost: CostTier::Medium,
+            examples: vec![
+                Example {
+                    title: "Where a function is defined".into(),
+                    arguments: json!({ "pattern": "fn main\\(", "glob": "*.rs" }),
+                },
+                Example {
+                    title: "With two lines around".into(),
+                    arguments: json!({ "pattern": "todo", "path": "src", "ignore_case": true, "context_lines": 2 }),
+                },
+            ],
+            failures: fault::modes(&[&BAD_PATTERN, &NOT_A_REGULAR_FILE]),
+            ..ToolDef::default()
+        },
+        |input: &Input| vec![Effect::on(EffectKind::FsRead, input.path.clone())],
+        run,
+    )
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// A Rust regular expression.
+    pattern: String,
+    /// The file or directory to search, relative to the workspace or absolute inside it.
+    #[serde(default = "here")]
+    path: String,
+    /// Only files that this glob matches; with `!` in front, only those it does not. Empty for all.
+    #[serde(default)]
+    glob: String,
+    /// How many lines to show before and after each match, at most 20.
+    #[serde(default)]
+    #[schemars(range(max = 20))]
+    context_lines: usize,
+    /// Take upper and lower case as the same.
+    #[serde(default)]
+    ignore_case: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Output {
+    /// Where it searched, relative to the workspace.
+    path: String,
+    /// The lines that match, sorted by path and line.
+    matches: Vec<Match>,
+    /// How many lines match, also those that are not shown.
+    total: u64,
+    /// How many files were searched.
+    files_searched: u64,
+    /// How many files were left out because they are not text.
+    skipped_binary: u64,
+    /// How many files and directories could not be read, or have a line over 8 MiB.
+    unreadable: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Match {
+    /// The file, relative to the workspace.
+    path: String,
+    /// The line number, counting from 1.
+    line: u64,
+    /// The line; a long one is cut around the match.
+    text: String,
+    /// The lines around it that do not match themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    context: Vec<ContextLine>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ContextLine {
+    /// The line number, counting from 1.
+    line: u64,
+    /// The line.
+    text: String,
+}
+
+const MAX_CONTEXT: usize = 20;
+
+/// The most of one line that is shown.
+const MAX_LINE: usize = 500;
+
+/// The most of one line that is searched. It bounds the memory of each thread.
+const MAX_LINE_HELD: usize = 8 * 1024 * 1024;
+
+fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
+    let matcher = compile(&input)?;
+    let filter = Filter::parse(&input.glob)?;
+    let context = input.context_lines.min(MAX_CONTEXT);
+    let most = cx.caps().items.min(text::line_budget(cx));
+    let search = Search { matcher, context, most, stop: cx.stop_flag(), kept: Mutex::new(Kept::new(most)) };
+
+    let (path, counts) = match cx.workspace()?.open_node(&input.path)? {
+        Node::File(opened) => {
+            let path = opened.path();
+            (path, search.one(opened))
+        }
+        Node::Dir(start) => {
+            let path = start.path();
+            (path, search.all(cx, start, &filter)?)
+        }
+    };
+    cx.check()?;
+    let kept = search.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let total = kept.total();
+    let page = Page::fill(cx, kept, context);
+    let cut = text::cut_items(page.matches.len(), total);
+
+    let mut text = page.text;
+    if total == 0 {
+        text::remark(&mut text, &format!("no matches in {} files", counts.searched));
+    }
+    if total == 0 && counts.binary > 0 {
+        text::remark(&mut text, &format!("{} binary files were left out", counts.binary));
+    }
+    if counts.unreadable > 0 {
+        text::remark(&mut text, &format!("{} files or directories could not be read", counts.unreadable));
+    }
+    text::tell_cut(&mut text, cut, "matches", "; narrow the pattern, the path or the glob");
+    let output = Output {
+        path,
+        matches: page.matches,
+        total,
+        files_searched: counts.searched,
+        skipped_binary: counts.binary,
+        unreadable: counts.unreadable,
+    };
+    Ok(Answer::with_text(output, text.trim_end()).truncated(cut))
+}
+
+fn compile(input: &Input) -> Result<RegexMatcher, Fault> {
+    RegexMatcherBuilder::new()
+        .case_insensitive(input.ignore_case)
+        // `$` comes before a carriage return as well.
+        .crlf(true)
+        .size_limit(16 * 1024 * 1024)
+        .dfa_size_limit(64 * 1024 * 1024)
+        .build(&input.pattern)
+        .map_err(|error| {
+            BAD_PATTERN.failed(
+                format!("`{}` is not a regular expression: {error}", input.pattern),
+                "Correct it; put `\\` before `.`, `(`, `[`, `{`, `*`, `+`, `?` and `|` that are meant literally.",
+            )
+        })
+}
+
+/// Which files are searched.
+enum Filter {
+    All,
+    Only(Glob),
+    AllBut(Glob),
+}
+
+impl Filter {
+    fn parse(glob: &str) -> Result<Self, Fault> {
+        Ok(match (glob, glob.strip_prefix('!')) {
+            ("", _) => Self::All,
+            (_, Some(glob)) => Self::AllBut(Glob::parse(glob)?),
+            (glob, None) => Self::Only(Glob::parse(glob)?),
+        })
+    }
+
+    fn passes(&self, path: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(glob) => glob.matches(path),
+            Self::AllBut(glob) => !glob.matches(path),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    searched: u64,
+    binary: u64,
+    unreadable: u64,
+}
+
+/// One search, shared by all threads.
+struct Search<'a> {
+    matcher: RegexMatcher,
+    context: usize,
+    most: usize,
+    stop: &'a StopFlag,
+    kept: Mutex<Kept<Vec<Line>>>,
+}
+
+/// What a thread needs, used again for each file.
+struct Worker {
+    searcher: Searcher,
+    matcher: RegexMatcher,
+    counts: Counts,
+}
+
+impl Search<'_> {
+    fn one(&self, opened: OpenFile) -> Counts {
+        let mut worker = self.worker();
+        self.file(&mut worker, opened.place, &opened.file);
+        worker.counts
+    }
+
+    fn all(&self, cx: &Cx, start: OpenDir, filter: &Filter) -> Result<Counts, Fault> {
+        let above = if start.place.is_empty() { 0 } else { start.place.len() + 1 };
+        let visit = |worker: &mut Worker, found: Found<'_>| {
+            if found.kind != FileType::RegularFile || !filter.passes(&found.place[above..]) {
+                return Ok(());
+            }
+            match found.dir.open_entry(found.name) {
+                Ok(Some((file, _))) => self.file(worker, found.place, &file),
+                Ok(None) | Err(rustix::io::Errno::NOENT) => {}
+                Err(_) => worker.counts.unreadable += 1,
+            }
+            Ok(())
+        };
+        let walked = walk(cx, start, None, Ignored::Skip, || self.worker(), visit)?;
+        let mut counts = Counts { unreadable: walked.unreadable, ..Counts::default() };
+        for worker in walked.gathered {
+            counts.searched += worker.counts.searched;
+            counts.binary += worker.counts.binary;
+            counts.unreadable += worker.counts.unreadable;
+        }
+        Ok(counts)
+    }
+
+    fn worker(&self) -> Worker {
+        let searcher = SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .binary_detection(BinaryDetection::quit(0))
+            .before_context(self.context)
+            .after_context(self.context)
+            .heap_limit(Some(MAX_LINE_HELD))
+            .build();
+        Worker { searcher, matcher: self.matcher.clone(), counts: Counts::default() }
+    }
+
+    fn file(&self, worker: &mut Worker, place: Vec<u8>, file: &File) {
+        let keep = if self.kept().wants(&place) { self.most } else { 0 };
+        let mut hits = Hits { matcher: &worker.matcher, keep, lines: Vec::new(), kept: 0, total: 0, binary: false };
+        let reader = Stoppable { file, stop: self.stop };
+        match worker.searcher.search_reader(&worker.matcher, reader, &mut hits) {
+            Err(_) => worker.counts.unreadable += 1,
+            Ok(()) if hits.binary => worker.counts.binary += 1,
+            Ok(()) => {
+                worker.counts.searched += 1;
+                if hits.total > 0 {
+                    self.kept().add(place, hits.kept, hits.total, hits.lines);
+                }
+            }
+        }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept<Vec<Line>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A file that ends with an error when the call is stopped, so that a large one does not hold it up.
+struct Stoppable<'a> {
+    file: &'a File,
+    stop: &'a StopFlag,
+}
+
+impl io::Read for Stoppable<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_raised() {
+            return Err(io::Error::other("stopped"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+struct Line {
+    number: u64,
+    text: String,
+    matches: bool,
+}
+
+/// What was found in one file.
+struct Hits<'a> {
+    matcher: &'a RegexMatcher,
+    /// How many matching lines are kept; the rest are counted.
+    keep: usize,
+    lines: Vec<Line>,
+    kept: usize,
+    total: u64,
+    binary: bool,
+}
+
+impl Sink for Hits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        self.total += 1;
+        if self.kept < self.keep {
+            self.kept += 1;
+            let at = self.matcher.find(found.bytes()).ok().flatten().map_or(0, |m| m.start());
+            let text = clip(found.bytes(), at);
+            self.lines.push(Line { number: found.line_number().unwrap_or(0), text, matches: true });
+        }
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
+        let belongs = self.kept < self.keep
+            || (self.total == self.kept as u64 && matches!(context.kind(), SinkContextKind::After));
+        if belongs {
+            let text = clip(context.bytes(), 0);
+            self.lines.push(Line { number: context.line_number().unwrap_or(0), text, matches: false });
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> Result<(), io::Error> {
+        self.binary = finish.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+/// A line as it is shown: without its ending, and when it is long, the part around `at`.
+fn clip(line: &[u8], at: usize) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() <= MAX_LINE {
+        return String::from_utf8_lossy(line).into_owned();
+    }
+    let start = at.saturating_sub(MAX_LINE / 4).min(line.len() - MAX_LINE);
+    let start = (0..=start).rev().find(|i| is_boundary(line, *i)).unwrap_or(0);
+    let end = (start..=start + MAX_LINE).rev().find(|i| is_boundary(line, *i)).unwrap_or(start);
+    let before = if start > 0 { "[..]" } else { "" };
+    let after = if end < line.len() { "[..]" } else { "" };
+    format!("{before}{}{after}", String::from_utf8_lossy(&line[start..end]))
+}
+
+/// Does a character start here, as far as one can tell?
+fn is_boundary(line: &[u8], at: usize) -> bool {
+    line.get(at).is_none_or(|byte| byte & 0b1100_0000 != 0b1000_0000)
+}
+
+/// As many matches as fit, as text and typed.
+struct Page {
+    text: String,
+    matches: Vec<Match>,
+}
+
+impl Page {
+    fn fill(cx: &Cx, kept: Kept<Vec<Line>>, context: usize) -> Self {
+        let (bytes, lines_left) = (text::byte_budget(cx), text::line_budget(cx));
+        let mut page = Self { text: String::new(), matches: Vec::new() };
+        let mut lines_shown = 0;
+        for (place, lines) in kept.into_sorted() {
+            let path = shown(&place);
+            let named = one_line(&path).into_owned();
+            let mut previous = None;
+            for (i, line) in lines.iter().enumerate() {
+                let apart = context > 0 && !page.text.is_empty() && previous.is_none_or(|n| line.number > n + 1);
+                previous = Some(line.number);
+                let mark = if line.matches { ':' } else { '-' };
+                let shown =
+                    format!("{}{named}{mark}{}{mark}{}\n", if apart { "--\n" } else { "" }, line.number, line.text);
+                lines_shown += if apart { 2 } else { 1 };
+                let full = page.text.len() + shown.len() > bytes
+                    || lines_shown > lines_left
+                    || (line.matches && page.matches.len() == cx.caps().items);
+                if full {
+                    return page;
+                }
+                page.text.push_str(&shown);
+                if line.matches {
+                    let context = around(&lines, i, context);
+                    page.matches.push(Match {
+                        path: path.clone(),
+                        line: line.number,
+                        text: line.text.clone(),
+                        context,
+                    });
+                }
+            }
+        }
+        page
+    }
+}
+
+fn around(lines: &[Line], i: usize, context: usize) -> Vec<ContextLine> {
+    let middle = lines[i].number;
+    let near = &lines[i.saturating_sub(context)..(i + context + 1).min(lines.len())];
+    near.iter()
+        .filter(|line| !line.matches && line.number.abs_diff(middle) <= context as u64)
+        .map(|line| ContextLine { line: line.number, text: line.text.clone() })
+        .collect()
+}

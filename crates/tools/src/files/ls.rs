@@ -1,0 +1,168 @@
+//! `ls`: what is in a directory.
+
+use std::{ffi::CString, fmt::Write as _, time::Duration};
+
+use jiff::Timestamp;
+use rustix::fs::{FileType, Stat};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolgate_contract::{ActionType, Category, Effect, EffectKind, Example, Fault, Needs, SafetyClass, ToolDef};
+
+use super::{
+    fault::{self, BAD_PATTERN, NOT_A_REGULAR_FILE},
+    glob::Glob,
+    path::{one_line, shown},
+    text, workspace,
+};
+use crate::{Answer, Cx, Tool};
+
+pub(crate) fn tool() -> Tool {
+    Tool::typed(
+        ToolDef {
+            name: "ls".into(),
+            summary: "List a directory.".into(),
+            description: "Lists what is directly in a directory, sorted by name, hidden names included: type, size in \
+                bytes, time of the last change (UTC) and name. `pattern` is a glob over the names, such as `*.rs`. At \
+                most 1000 entries are shown. For whole trees use `find`."
+                .into(),
+            category: Category::FileSystem,
+            action: ActionType::CodeRead,
+            safety: SafetyClass::Read,
+            needs: Needs::READ_FILES,
+            timeout: Duration::from_secs(10),
+            examples: vec![
+                Example { title: "The workspace".into(), arguments: json!({}) },
+                Example { title: "Rust files in src".into(), arguments: json!({ "path": "src", "pattern": "*.rs" }) },
+            ],
+            failures: fault::modes(&[&BAD_PATTERN, &NOT_A_REGULAR_FILE]),
+            ..ToolDef::default()
+        },
+        |input: &Input| vec![Effect::on(EffectKind::FsRead, input.path.clone())],
+        run,
+    )
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The directory, relative to the workspace or absolute inside it.
+    #[serde(default = "here")]
+    path: String,
+    /// Only names that this glob matches; empty for all.
+    #[serde(default)]
+    pattern: String,
+}
+
+pub(crate) fn here() -> String {
+    ".".to_owned()
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Output {
+    /// The directory that was listed, relative to the workspace.
+    path: String,
+    /// Its entries, sorted by name.
+    entries: Vec<Entry>,
+    /// How many entries there are, also those that are not shown.
+    total: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Entry {
+    /// The name; bytes that are no UTF-8 are written `\xNN`.
+    name: String,
+    /// What it is. A link is not followed.
+    #[serde(rename = "type")]
+    kind: Kind,
+    /// Bytes; null for everything but files.
+    size: Option<u64>,
+    /// The last change, ISO 8601 in UTC.
+    modified: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Dir,
+    File,
+    Link,
+    Other,
+}
+
+impl Kind {
+    fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::Directory => Self::Dir,
+            FileType::RegularFile => Self::File,
+            FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Dir => "dir",
+            Self::File => "file",
+            Self::Link => "link",
+            Self::Other => "other",
+        }
+    }
+}
+
+fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
+    let glob = if input.pattern.is_empty() { None } else { Some(Glob::parse(&input.pattern)?) };
+    let dir = cx.workspace()?.open_dir(&input.path)?;
+    let mut names: Vec<(CString, FileType)> = Vec::new();
+    dir.list(&mut Vec::new(), |name, kind| {
+        cx.check()?;
+        if glob.as_ref().is_none_or(|glob| glob.matches(name.to_bytes())) {
+            names.push((name.to_owned(), kind));
+        }
+        Ok(())
+    })?;
+    names.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let total = names.len() as u64;
+
+    let mut text = String::new();
+    let mut entries = Vec::new();
+    for (name, kind) in names.into_iter().take(cx.caps().items.min(text::line_budget(cx))) {
+        cx.check()?;
+        let entry = look(shown(name.to_bytes()), kind, dir.stat(&name).ok().as_ref());
+        let line = line(&entry);
+        if text.len() + line.len() > text::byte_budget(cx) {
+            break;
+        }
+        text.push_str(&line);
+        entries.push(entry);
+    }
+    let cut = text::cut_items(entries.len(), total);
+    if total == 0 {
+        text::remark(&mut text, "no entries");
+    }
+    text::tell_cut(&mut text, cut, "entries", "");
+    Ok(Answer::with_text(Output { path: dir.path(), entries, total }, text.trim_end()).truncated(cut))
+}
+
+/// An entry that was removed since it was listed has no size and no time.
+fn look(name: String, kind: FileType, stat: Option<&Stat>) -> Entry {
+    let kind = Kind::of(stat.map_or(kind, |stat| FileType::from_raw_mode(stat.st_mode)));
+    Entry {
+        name,
+        kind,
+        size: stat.filter(|_| kind == Kind::File).map(workspace::size),
+        modified: stat.and_then(|stat| Timestamp::from_second(stat.st_mtime).ok()).map(|time| time.to_string()),
+    }
+}
+
+fn line(entry: &Entry) -> String {
+    let mut line = format!("{:<5} ", entry.kind.as_str());
+    // Writing to a string does not fail.
+    let _ = match entry.size {
+        Some(size) => write!(line, "{size:>10}"),
+        None => write!(line, "{:>10}", "-"),
+    };
+    let slash = if entry.kind == Kind::Dir { "/" } else { "" };
+    let _ = writeln!(line, "  {}  {}{slash}", entry.modified.as_deref().unwrap_or("-"), one_line(&entry.name));
+    line
+}
