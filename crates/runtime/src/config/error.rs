@@ -15,17 +15,19 @@ pub struct ConfigError {
     pub message: String,
     /// What to write instead: one sentence.
     pub remedy: String,
-    /// The line it happened on, to show with a caret; none where the file as a whole is meant.
-    pub snippet: Option<Snippet>,
+    /// The line it points at; none where the file as a whole is meant.
+    pub snippet: Option<Box<Snippet>>,
 }
 
-/// The line an error points at.
+/// The line an error points at, fit to be shown on a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The whole line.
+    /// The line, or the part of a long one that matters.
     pub text: String,
-    /// How many characters from the column on are meant.
-    pub width: usize,
+    /// How many characters come before the marked ones.
+    pub before: usize,
+    /// How many characters are marked.
+    pub marked: usize,
 }
 
 /// Something an operator should know, though the config holds.
@@ -39,28 +41,34 @@ pub struct Note {
     pub text: String,
 }
 
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "note: {}:{}: {}", self.file, self.line, self.text)
+impl ConfigError {
+    /// An error about a file as a whole.
+    pub(super) fn whole(file: impl Into<String>, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { file: file.into(), line: 0, column: 0, message: message.into(), remedy: remedy.into(), snippet: None }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "error: {}", self.message)?;
-        let gutter = " ".repeat(self.line.to_string().len());
-        match &self.snippet {
-            None => writeln!(f, "{gutter}--> {}", self.file)?,
-            Some(snippet) => {
-                let before = usize::try_from(self.column.saturating_sub(1)).unwrap_or(0);
-                writeln!(f, "{gutter}--> {}:{}:{}", self.file, self.line, self.column)?;
-                writeln!(f, "{gutter} |")?;
-                writeln!(f, "{} | {}", self.line, snippet.text)?;
-                writeln!(f, "{gutter} | {}{}", " ".repeat(before), "^".repeat(snippet.width.max(1)))?;
-            }
-        }
+        let Some(snippet) = &self.snippet else {
+            writeln!(f, " --> {}", self.file)?;
+            return write!(f, "  = {}", self.remedy);
+        };
+        let number = self.line.to_string();
+        let gutter = " ".repeat(number.len());
+        writeln!(f, "{gutter}--> {}:{}:{}", self.file, self.line, self.column)?;
+        writeln!(f, "{gutter} |")?;
+        writeln!(f, "{number} | {}", snippet.text)?;
+        writeln!(f, "{gutter} | {}{}", " ".repeat(snippet.before), "^".repeat(snippet.marked))?;
         write!(f, "{gutter} = {}", self.remedy)
     }
 }
 
 impl std::error::Error for ConfigError {}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "note: {}:{}: {}", self.file, self.line, self.text)
+    }
+}

@@ -1,6 +1,26 @@
-//! Configuration: one YAML file format, read in layers, checked before anything runs.
+//! Configuration: one YAML format, read in layers, checked before anything runs.
+//!
+//! Two steps. The text ([`file`]) knows which keys there are and where every word stands; nothing is opened. The
+//! checked result is [`Config`]: a policy for the gate, and settings with their units. Every mistake comes back with
+//! its file, line and column and with what to write instead; wrong words are all reported at once, a wrong shape
+//! stops at the first.
+//!
+//! Layers, in order: the built-in defaults, the user's file, the project's file; or the defaults and the one file
+//! that was named. The project's file lies where agents write, so it may only tighten until a person has read it and
+//! put its hash on the list ([`trust_file`]): an agent must not configure its own cage.
 
+mod check;
 mod error;
+mod file;
+mod findings;
+mod load;
+mod merge;
+mod sandboxing;
+mod text;
+mod tighten;
+mod trust;
+mod trusted;
+mod words;
 
 use std::{
     collections::BTreeMap,
@@ -8,10 +28,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use toolgate_contract::{AgentName, Caps, Category, Digest, SourceLine};
+use toolgate_contract::{ActionRegistry, AgentName, Caps, Category, Digest, Level, SourceLine};
 use toolgate_gate::Policy;
 
+use check::Check;
+use file::ConfigFile;
+use findings::{Findings, Spot};
+use load::instead;
+use merge::Draft;
+use text::{Links, Text};
+
 pub use error::{ConfigError, Note, Snippet};
+
+/// The name of a project's file. No tool may write a file of this name at the root of a workspace.
+pub const PROJECT_FILE: &str = "toolgate.yaml";
 
 /// A checked configuration: the policy, and the settings that are not policy.
 #[derive(Debug, Clone)]
@@ -22,13 +52,25 @@ pub struct Config {
     pub agents: BTreeMap<AgentName, AgentSettings>,
     /// How much at once.
     pub limits: Limits,
-    /// Names no tool may write in any workspace, besides the built-in ones.
+    /// Paths relative to a workspace that no tool may write: the config's own files, and what the config names.
     pub protected: Vec<String>,
+    /// What the operator says about levels, for people.
+    pub level_descriptions: BTreeMap<Level, String>,
     /// What an operator should know though the config holds.
     pub notes: Vec<Note>,
     /// The files it was read from, in the order they were applied.
     pub files: Vec<ConfigFileInfo>,
     places: BTreeMap<Category, Place>,
+    mentions: Vec<Mention>,
+    /// The agents that set a workspace, and where.
+    workspaces: Vec<(AgentName, Spot)>,
+}
+
+/// A tool name in a config, and the error it is if no tool has it.
+#[derive(Debug, Clone)]
+struct Mention {
+    name: String,
+    error: ConfigError,
 }
 
 /// What is set for one agent besides its part of the policy.
@@ -89,51 +131,221 @@ pub struct Sources {
     pub cwd: PathBuf,
 }
 
+/// A text that holds.
+#[derive(Debug, Clone)]
+pub struct CheckReport {
+    /// What an operator should know.
+    pub notes: Vec<Note>,
+    /// The hash of the text.
+    pub sha256: Digest,
+    mentions: Vec<Mention>,
+}
+
 impl Config {
     /// The configuration of a fresh machine: one agent, `default`, at level standard, working in `cwd`.
     pub fn built_in(cwd: &Path) -> Self {
-        let policy = Policy::built_in();
-        let settings = AgentSettings { workspace: cwd.to_owned() };
-        Self {
-            agents: policy.agents.keys().map(|name| (name.clone(), settings.clone())).collect(),
-            policy,
-            limits: Limits::built_in(),
-            protected: Vec::new(),
-            notes: Vec::new(),
-            files: Vec::new(),
-            places: [(Category::FileSystem, Place::Inline)].into(),
-        }
+        Draft::new(ActionRegistry::default()).finish(cwd, &mut Findings::default())
     }
 
     /// Reads and checks the files there are.
     pub fn load(sources: &Sources) -> Result<Self, Vec<ConfigError>> {
-        if let Some(path) = &sources.explicit {
-            return Err(vec![ConfigError {
-                file: path.display().to_string(),
-                line: 0,
-                column: 0,
-                message: "config files cannot be read yet".into(),
-                remedy: "Leave `--config` out.".into(),
-                snippet: None,
-            }]);
+        let mut findings = Findings::default();
+        let mut layers = Vec::new();
+        match &sources.explicit {
+            Some(path) => {
+                if open(path, Links::Follow, true, &mut layers, &mut findings).is_none() {
+                    let error = ConfigError::whole(
+                        path.display().to_string(),
+                        "there is no such file",
+                        "Name a config that exists, or none at all for the defaults.",
+                    );
+                    findings.errors.push(error);
+                }
+            }
+            None => {
+                if let Some(path) = &sources.user {
+                    open(path, Links::Follow, true, &mut layers, &mut findings);
+                }
+                if let Some(path) = &sources.project {
+                    open_project(path, &sources.data_dir, &mut layers, &mut findings);
+                }
+            }
         }
-        Ok(Self::built_in(&sources.cwd))
+        let mut config = build(&layers, &sources.cwd, &mut findings);
+        config.open_workspaces(&mut findings);
+        config.protect(sources);
+        config.files = layers.iter().filter_map(|layer| layer.info(&findings)).collect();
+        findings.into_result().map(|notes| Self { notes, ..config })
     }
 
     /// Where tools of this category run. Tools that need nothing at all run inline whatever this says.
-    pub fn backend_for(&self, category: Category) -> &Place {
-        self.places.get(&category).unwrap_or(&Place::DenyAll)
+    pub fn backend_for(&self, category: Category) -> Place {
+        self.places.get(&category).cloned().unwrap_or(Place::DenyAll)
     }
 
     /// The tool names in the config that no tool has. The catalog is known later than the config.
-    pub fn check_tools<'a>(&self, _known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
-        Vec::new()
+    pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
+        unknown_tools(&self.mentions, known)
+    }
+
+    /// The one look at the world: workspaces that are set must be directories.
+    fn open_workspaces(&mut self, findings: &mut Findings) {
+        for (name, spot) in &self.workspaces {
+            let Some(settings) = self.agents.get_mut(name) else { continue };
+            match settings.workspace.canonicalize() {
+                Ok(real) if real.is_dir() => settings.workspace = real,
+                Ok(_) => {
+                    let message = format!("`{}` is not a directory", settings.workspace.display());
+                    findings.error(*spot, message, "Write a directory, relative to this file.");
+                }
+                Err(error) => {
+                    let message = format!("`{}` cannot be opened: {error}", settings.workspace.display());
+                    findings.error(*spot, message, "Create the directory, or write one that exists.");
+                }
+            }
+        }
+    }
+
+    /// No tool may write a config, also one that is not there yet.
+    fn protect(&mut self, sources: &Sources) {
+        let configs: Vec<PathBuf> =
+            [&sources.explicit, &sources.user, &sources.project].into_iter().flatten().map(|path| real(path)).collect();
+        for settings in self.agents.values() {
+            let root = real(&settings.workspace);
+            let inside = configs.iter().filter_map(|path| path.strip_prefix(&root).ok()?.to_str());
+            for name in inside {
+                if !self.protected.iter().any(|known| known == name) {
+                    self.protected.push(name.to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// Checks a text, as a trusted file on top of the defaults. It may hold a single block.
+pub fn check_text(file_name: &str, text: &str) -> Result<CheckReport, Vec<ConfigError>> {
+    let mut findings = Findings::default();
+    let mut layers = Vec::new();
+    let text = Text::new(file_name, text);
+    let sha256 = text.sha256;
+    parse(text, true, &mut layers, &mut findings);
+    let config = build(&layers, Path::new("."), &mut findings);
+    findings.into_result().map(|notes| CheckReport { notes, sha256, mentions: config.mentions })
+}
+
+/// Puts a project's file on the list of trusted ones, if it holds. A later change of one byte takes it off again.
+pub fn trust_file(data_dir: &Path, path: &Path) -> Result<CheckReport, Vec<ConfigError>> {
+    let name = path.display().to_string();
+    let missing = || vec![ConfigError::whole(&*name, "there is no such file", "Name the file to trust.")];
+    let text = Text::open(path, Links::Refuse).map_err(|error| vec![error])?.ok_or_else(missing)?;
+    // What is checked here is what is trusted: the file is not read a second time.
+    let report = check_text(&name, &text.text)?;
+    trusted::add(data_dir, path, text.sha256).map_err(|error| vec![error])?;
+    Ok(report)
+}
+
+/// Is the file, as it is now, on the list of trusted ones?
+pub fn is_trusted(data_dir: &Path, path: &Path) -> Result<bool, ConfigError> {
+    match Text::open(path, Links::Refuse)? {
+        Some(text) => trusted::is_listed(data_dir, path, text.sha256),
+        None => Ok(false),
+    }
+}
+
+impl CheckReport {
+    /// The tool names in the text that no tool has.
+    pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
+        unknown_tools(&self.mentions, known)
     }
 }
 
 impl Limits {
+    const MOST_CONCURRENCY: u64 = 64;
+    const MOST_INPUT_BYTES: u64 = 16 * 1024 * 1024;
+
     fn built_in() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Self { max_concurrency: cores.clamp(2, 16), max_input_bytes: Caps::DEFAULT.input_bytes }
     }
+}
+
+/// One file that could be read.
+struct Read {
+    number: usize,
+    file: ConfigFile,
+    trusted: bool,
+}
+
+impl Read {
+    fn info(&self, findings: &Findings) -> Option<ConfigFileInfo> {
+        let text = findings.texts.get(self.number)?;
+        Some(ConfigFileInfo { path: text.path.clone(), trusted: self.trusted, sha256: text.sha256 })
+    }
+}
+
+/// Reads a file; none where there is no such file. One that cannot be read is an error, not a missing one.
+fn open(path: &Path, links: Links, trusted: bool, layers: &mut Vec<Read>, findings: &mut Findings) -> Option<()> {
+    match Text::open(path, links) {
+        Ok(text) => parse(text?, trusted, layers, findings),
+        Err(error) => findings.errors.push(error),
+    }
+    Some(())
+}
+
+fn open_project(path: &Path, data_dir: &Path, layers: &mut Vec<Read>, findings: &mut Findings) {
+    let text = match Text::open(path, Links::Refuse) {
+        Ok(Some(text)) => text,
+        Ok(None) => return,
+        Err(error) => return findings.errors.push(error),
+    };
+    match trusted::is_listed(data_dir, path, text.sha256) {
+        Ok(trusted) => parse(text, trusted, layers, findings),
+        Err(error) => findings.errors.push(error),
+    }
+}
+
+fn parse(text: Text, trusted: bool, layers: &mut Vec<Read>, findings: &mut Findings) {
+    let parsed = load::parse(&text.text);
+    let number = findings.add(text);
+    match parsed {
+        Ok(file) => layers.push(Read { number, file, trusted }),
+        Err(why) => findings.unreadable(number, why),
+    }
+}
+
+/// From texts to a configuration. Pure, and wrong as long as there are errors among the findings.
+fn build(layers: &[Read], cwd: &Path, findings: &mut Findings) -> Config {
+    let (trusted, untrusted): (Vec<&Read>, Vec<&Read>) = layers.iter().partition(|layer| layer.trusted);
+    let mut actions = ActionRegistry::default();
+    for layer in &trusted {
+        check::register(&layer.file, layer.number, findings, &mut actions);
+    }
+    let mut draft = Draft::new(actions.clone());
+    for layer in &trusted {
+        let checked = Check::new(layer.number, findings, &actions).layer(&layer.file);
+        draft.apply(checked, findings);
+    }
+    let mut config = draft.finish(cwd, findings);
+    for layer in &untrusted {
+        let checked = Check::new(layer.number, findings, &actions).layer(&layer.file);
+        tighten::tighten(&mut config, checked, findings);
+    }
+    config
+}
+
+fn unknown_tools<'a>(mentions: &[Mention], known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
+    let known: Vec<&str> = known.into_iter().collect();
+    mentions
+        .iter()
+        .filter(|mention| !known.contains(&&*mention.name))
+        .map(|mention| ConfigError { remedy: instead(&mention.name, known.iter().copied()), ..mention.error.clone() })
+        .collect()
+}
+
+/// Where a path leads, also when its last part is not there yet.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize()
+        .ok()
+        .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+        .unwrap_or_else(|| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }

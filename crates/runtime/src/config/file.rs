@@ -1,0 +1,233 @@
+//! The text of a config: what may be written, with the place of every word.
+//!
+//! Nothing is opened and nothing is judged here beyond shape: keys and types. Words stay text until `check` reads
+//! them, so that all wrong words of a file are reported at once.
+
+use serde::Deserialize;
+
+use super::load::{At, Entries, ListOr, WordOr};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ConfigFile {
+    pub(super) version: Option<At<u64>>,
+    pub(super) actions: Option<Entries<At<String>>>,
+    pub(super) policy: Option<RulesFile>,
+    pub(super) tools: Option<Entries<ToolFile>>,
+    pub(super) agents: Option<Entries<AgentFile>>,
+    pub(super) limits: Option<LimitsFile>,
+    pub(super) protected: Option<Vec<At<String>>>,
+    pub(super) sandboxing: Option<SandboxingFile>,
+    pub(super) tool_access: Option<ToolAccessFile>,
+    pub(super) trust: Option<TrustFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RulesFile {
+    pub(super) denied: Option<ListedFile>,
+    pub(super) ask: Option<AskFile>,
+    pub(super) allowed: Option<ListedFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ListedFile {
+    pub(super) tools: Option<Vec<At<String>>>,
+    pub(super) actions: Option<Vec<At<String>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AskFile {
+    pub(super) tools: Option<Vec<At<String>>>,
+    pub(super) actions: Option<Vec<At<String>>>,
+    pub(super) classes: Option<ListOr<At<u64>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ToolFile {
+    pub(super) permission: Option<At<WordOr<PermissionFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PermissionFile {
+    pub(super) roles: Option<Vec<At<String>>>,
+    pub(super) condition: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AgentFile {
+    pub(super) level: Option<At<String>>,
+    pub(super) roles: Option<Vec<At<String>>>,
+    pub(super) workspace: Option<At<String>>,
+    pub(super) denied: Option<ListedFile>,
+    pub(super) ask: Option<AskFile>,
+    pub(super) allowed: Option<ListedFile>,
+    pub(super) constraints: Option<ConstraintsFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ConstraintsFile {
+    pub(super) file_system: Option<At<String>>,
+    pub(super) code_execution: Option<At<String>>,
+    pub(super) network: Option<At<String>>,
+    pub(super) network_allowlist: Option<Vec<At<String>>>,
+    pub(super) git: Option<At<String>>,
+    pub(super) terminal: Option<At<String>>,
+    pub(super) requires_approval: Option<Vec<At<String>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitsFile {
+    pub(super) max_concurrency: Option<At<u64>>,
+    pub(super) max_input_bytes: Option<At<u64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ToolAccessFile {
+    pub(super) levels: Option<Entries<LevelFile>>,
+}
+
+// The keys of `ConstraintsFile` once more: a flattened struct would forget where its values are written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LevelFile {
+    pub(super) description: Option<At<String>>,
+    pub(super) file_system: Option<At<String>>,
+    pub(super) code_execution: Option<At<String>>,
+    pub(super) network: Option<At<String>>,
+    pub(super) network_allowlist: Option<Vec<At<String>>>,
+    pub(super) git: Option<At<String>>,
+    pub(super) terminal: Option<At<String>>,
+    pub(super) requires_approval: Option<Vec<At<String>>>,
+    pub(super) deployment: Option<At<bool>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SandboxingFile {
+    pub(super) default_backend: Option<At<String>>,
+    pub(super) overrides: Option<Entries<At<String>>>,
+    pub(super) subprocess: Option<SubprocessFile>,
+    pub(super) docker: Option<DockerFile>,
+    #[serde(alias = "kubernetes")]
+    pub(super) k8s: Option<KubernetesFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SubprocessFile {
+    pub(super) timeout_seconds: Option<At<u64>>,
+    pub(super) workspace_only: Option<bool>,
+    pub(super) restricted_path: Option<bool>,
+    pub(super) extra_safe_path_prefixes: Option<Vec<At<String>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DockerFile {
+    pub(super) image: Option<At<String>>,
+    pub(super) network: Option<At<String>>,
+    pub(super) network_overrides: Option<Entries<At<String>>>,
+    pub(super) allowed_hosts: Option<Vec<At<String>>>,
+    pub(super) dns_allowed: Option<bool>,
+    pub(super) loopback_allowed: Option<bool>,
+    pub(super) memory_limit: Option<At<String>>,
+    pub(super) cpu_limit: Option<At<String>>,
+    pub(super) timeout_seconds: Option<At<u64>>,
+    pub(super) pids_limit: Option<At<u64>>,
+    pub(super) tmpfs_size: Option<At<String>>,
+    pub(super) sidecar_pids_limit: Option<At<u64>>,
+    pub(super) sidecar_tmpfs_size: Option<At<String>>,
+    pub(super) mount_mode: Option<At<String>>,
+    pub(super) auto_remove: Option<bool>,
+    pub(super) lifecycle: Option<LifecycleFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LifecycleFile {
+    pub(super) strategy: Option<At<String>>,
+    pub(super) grace_seconds: Option<At<u64>>,
+    pub(super) max_idle_seconds: Option<At<u64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct KubernetesFile {
+    pub(super) namespace: Option<At<String>>,
+    pub(super) resource_requests: Option<ResourcesFile>,
+    pub(super) resource_limits: Option<ResourcesFile>,
+    pub(super) network_policy: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ResourcesFile {
+    pub(super) cpu: Option<At<String>>,
+    pub(super) memory: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TrustFile {
+    pub(super) strategy: Option<At<String>>,
+    pub(super) initial_level: Option<At<String>>,
+    pub(super) weights: Option<WeightsFile>,
+    pub(super) promotion_thresholds: Option<Entries<At<WordOr<ThresholdFile>>>>,
+    pub(super) initial_levels: Option<Entries<At<String>>>,
+    pub(super) promotion_criteria: Option<Entries<Entries<CriterionFile>>>,
+    pub(super) milestones: Option<Entries<MilestoneFile>>,
+    pub(super) re_verification: Option<ReVerificationFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WeightsFile {
+    pub(super) task_difficulty: Option<At<f64>>,
+    pub(super) completion_rate: Option<At<f64>>,
+    pub(super) error_rate: Option<At<f64>>,
+    pub(super) human_feedback: Option<At<f64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ThresholdFile {
+    pub(super) score: Option<At<f64>>,
+    pub(super) requires_human_approval: Option<At<bool>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CriterionFile {
+    pub(super) tasks_completed: Option<At<u64>>,
+    pub(super) quality_score_min: Option<At<f64>>,
+    pub(super) requires_human_approval: Option<At<bool>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct MilestoneFile {
+    pub(super) tasks_completed: Option<At<u64>>,
+    pub(super) quality_score_min: Option<At<f64>>,
+    pub(super) time_active_days: Option<At<u64>>,
+    pub(super) clean_history_days: Option<At<u64>>,
+    pub(super) requires_human_approval: Option<At<bool>>,
+    pub(super) auto_promote: Option<At<bool>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ReVerificationFile {
+    pub(super) enabled: Option<bool>,
+    pub(super) interval_days: Option<At<u64>>,
+    pub(super) decay_on_idle_days: Option<At<u64>>,
+    pub(super) decay_on_error_rate: Option<At<f64>>,
+}

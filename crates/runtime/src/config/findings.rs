@@ -1,0 +1,154 @@
+//! What was found while several files were checked together.
+
+use toolgate_contract::SourceLine;
+use toolgate_gate::Sourced;
+
+use super::{
+    error::{ConfigError, Note, Snippet},
+    load::{Mark, Unreadable},
+    text::Text,
+};
+
+/// The longest part of a line that is shown.
+const SHOWN: usize = 120;
+
+/// A place in one of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) file: usize,
+    pub(super) mark: Mark,
+}
+
+/// A value that was checked, and the place where it is written.
+#[derive(Debug, Clone)]
+pub(super) struct Said<T> {
+    pub(super) value: T,
+    pub(super) spot: Spot,
+}
+
+/// The files, and all that is wrong with them or worth knowing.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) texts: Vec<Text>,
+    pub(super) errors: Vec<ConfigError>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl Findings {
+    /// Takes one more file; the number names it from now on.
+    pub(super) fn add(&mut self, text: Text) -> usize {
+        self.texts.push(text);
+        self.texts.len() - 1
+    }
+
+    pub(super) fn error(&mut self, spot: Spot, message: impl Into<String>, remedy: impl Into<String>) {
+        let error = self.locate(spot, message.into(), remedy.into());
+        self.errors.push(error);
+    }
+
+    pub(super) fn unreadable(&mut self, file: usize, why: Unreadable) {
+        self.error(Spot { file, mark: why.mark }, why.message, why.remedy);
+    }
+
+    pub(super) fn note(&mut self, spot: Spot, text: impl Into<String>) {
+        self.notes.push(Note { file: self.name(spot.file), line: spot.mark.line, text: text.into() });
+    }
+
+    pub(super) fn source(&self, spot: Spot) -> SourceLine {
+        SourceLine { file: self.name(spot.file), line: spot.mark.line }
+    }
+
+    pub(super) fn sourced<T>(&self, said: Said<T>) -> Sourced<T> {
+        Sourced { source: self.source(said.spot), value: said.value }
+    }
+
+    /// The notes, or else the errors in the order of the files and their lines.
+    pub(super) fn into_result(mut self) -> Result<Vec<Note>, Vec<ConfigError>> {
+        if self.errors.is_empty() {
+            return Ok(self.notes);
+        }
+        let file = |error: &ConfigError| self.texts.iter().position(|text| text.name == error.file);
+        self.errors.sort_by_key(|error| (file(error), error.line, error.column));
+        Err(self.errors)
+    }
+
+    /// An error at a spot, not filed yet.
+    pub(super) fn locate(&self, spot: Spot, message: String, remedy: String) -> ConfigError {
+        let snippet = self.texts.get(spot.file).and_then(|text| snippet(&text.text, spot.mark)).map(Box::new);
+        ConfigError {
+            file: self.name(spot.file),
+            line: spot.mark.line,
+            column: spot.mark.column,
+            message: shown(&message),
+            remedy: shown(&remedy),
+            snippet,
+        }
+    }
+
+    fn name(&self, file: usize) -> String {
+        self.texts.get(file).map_or_else(String::new, |text| shown(&text.name))
+    }
+}
+
+/// The marked line; of a long one, the part around the mark.
+fn snippet(text: &str, mark: Mark) -> Option<Snippet> {
+    let number = usize::try_from(mark.line.checked_sub(1)?).ok()?;
+    let column = usize::try_from(mark.column.checked_sub(1)?).ok()?;
+    let line: Vec<char> = text.trim_start_matches('\u{feff}').lines().nth(number).unwrap_or_default().chars().collect();
+    let from = if line.len() > SHOWN { column.saturating_sub(SHOWN / 3).min(line.len()) } else { 0 };
+    let part: String = line.iter().skip(from).take(SHOWN).collect();
+    let before = column - from;
+    let left = line.len().min(from + SHOWN).saturating_sub(column);
+    Some(Snippet { text: shown(&part), before, marked: mark.width.clamp(1, left.max(1)) })
+}
+
+/// A text from a file nobody vouches for, without what a terminal would act on. The number of characters stays.
+fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\t' => ' ',
+            c if c.is_control() => '\u{fffd}',
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, mark: (u64, u64, usize), expected: Option<(&str, usize, usize)>) {
+        let mark = Mark { line: mark.0, column: mark.1, width: mark.2 };
+        let expected = expected.map(|(text, before, marked)| Snippet { text: text.to_owned(), before, marked });
+        assert_eq!(snippet(text, mark), expected);
+    }
+
+    #[test]
+    fn shows_the_line_and_marks_the_word() {
+        check("a: b\nlevel: high\n", (2, 8, 4), Some(("level: high", 7, 4)));
+    }
+
+    #[test]
+    fn a_mark_ends_with_its_line() {
+        check("a: [\n  b ]\n", (1, 4, 9), Some(("a: [", 3, 1)));
+        check("a:\n", (2, 1, 0), Some(("", 0, 1)));
+    }
+
+    #[test]
+    fn a_file_as_a_whole_has_no_line() {
+        check("a: b\n", (0, 0, 0), None);
+    }
+
+    #[test]
+    fn of_a_long_line_the_part_around_the_mark_is_shown() {
+        let line = format!("{}X{}", "a".repeat(1_000), "b".repeat(1_000));
+        let expected = format!("{}X{}", "a".repeat(40), "b".repeat(79));
+        check(&line, (1, 1_001, 1), Some((&expected, 40, 1)));
+    }
+
+    #[test]
+    fn nothing_a_terminal_acts_on_is_shown() {
+        check("a: \u{1b}[2J\t\u{202e}x\n", (1, 4, 2), Some(("a: \u{fffd}[2J \u{fffd}x", 3, 2)));
+    }
+}

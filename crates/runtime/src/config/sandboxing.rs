@@ -1,0 +1,308 @@
+//! The block `sandboxing`: which backend tools of a category run in, and how each backend is set up.
+//!
+//! This build has no backend but the process itself. The settings of the others are checked all the same: a mistake
+//! in them should not wait for the day the backend arrives.
+
+use std::collections::BTreeMap;
+
+use toolgate_contract::Category;
+
+use super::{
+    Place,
+    check::{Check, entries},
+    file::{DockerFile, KubernetesFile, LifecycleFile, ResourcesFile, SandboxingFile, SubprocessFile},
+    findings::{Findings, Said},
+    load::{At, Entries},
+    words::{Port, parse_millicores, parse_processors, parse_quantity, parse_size},
+};
+
+/// The longest a call may take in any backend, in seconds.
+const MOST_SECONDS: u64 = 600;
+
+/// Where code runs that needs a room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Backend {
+    /// In this process; only files can.
+    Inline,
+    Subprocess,
+    Docker,
+    Kubernetes,
+    Remote,
+    DenyAll,
+}
+
+/// The backends one file asks for.
+#[derive(Debug, Default)]
+pub(super) struct Sandboxing {
+    default: Option<Said<Backend>>,
+    overrides: BTreeMap<Category, Override>,
+}
+
+#[derive(Debug)]
+struct Override {
+    backend: Said<Backend>,
+    /// The line, as it is written.
+    written: String,
+}
+
+impl Backend {
+    const WORDS: [&str; 7] = ["subprocess", "docker", "k8s", "kubernetes", "remote", "deny_all", "inline"];
+
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "inline" => Some(Self::Inline),
+            "subprocess" => Some(Self::Subprocess),
+            "docker" => Some(Self::Docker),
+            "k8s" | "kubernetes" => Some(Self::Kubernetes),
+            "remote" => Some(Self::Remote),
+            "deny_all" => Some(Self::DenyAll),
+            _ => None,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Subprocess => "subprocess",
+            Self::Docker => "docker",
+            Self::Kubernetes => "k8s",
+            Self::Remote => "remote",
+            Self::DenyAll => "deny_all",
+        }
+    }
+}
+
+impl Sandboxing {
+    /// Puts the words of a later file over this one's.
+    pub(super) fn merge(&mut self, later: Self) {
+        self.default = later.default.or(self.default.take());
+        self.overrides.extend(later.overrides);
+    }
+
+    /// Where each category runs. What nobody speaks about runs nowhere, except files.
+    pub(super) fn places(&self, findings: &mut Findings) -> BTreeMap<Category, Place> {
+        let mut places = BTreeMap::from([(Category::FileSystem, Place::Inline)]);
+        let mut by_default = Vec::new();
+        for category in Category::ALL {
+            if let Some(said) = self.overrides.get(&category) {
+                places.insert(category, place(&said.backend, findings));
+                if missing(said.backend.value) {
+                    let text = refused(&said.written, said.backend.value, &[category]);
+                    findings.note(said.backend.spot, text);
+                }
+            } else if let Some(default) = &self.default {
+                places.insert(category, place(default, findings));
+                by_default.push(category);
+            }
+        }
+        if let Some(default) = self.default.as_ref().filter(|default| missing(default.value)) {
+            let written = format!("default_backend: {}", default.value.word());
+            findings.note(default.spot, refused(&written, default.value, &by_default));
+        }
+        places
+    }
+}
+
+fn place(said: &Said<Backend>, findings: &Findings) -> Place {
+    match said.value {
+        Backend::Inline => Place::Inline,
+        Backend::DenyAll => Place::DenyAll,
+        missing => Place::Unavailable { backend: missing.word(), source: findings.source(said.spot) },
+    }
+}
+
+fn missing(backend: Backend) -> bool {
+    !matches!(backend, Backend::Inline | Backend::DenyAll)
+}
+
+fn refused(written: &str, backend: Backend, categories: &[Category]) -> String {
+    let names: Vec<&str> = categories.iter().map(|category| category.as_str()).collect();
+    let files = if categories.contains(&Category::FileSystem) {
+        " (`file_system: inline` under `overrides` runs file tools without it)"
+    } else {
+        ""
+    };
+    format!(
+        "`{written}` is switched on, but this build has no {} backend: tools of {} {} will be refused{files}",
+        backend.word(),
+        if names.len() == 1 { "category" } else { "categories" },
+        names.join(", "),
+    )
+}
+
+/// Checks the block.
+pub(super) fn check(cx: &mut Check<'_>, block: &SandboxingFile) -> Sandboxing {
+    if let Some(subprocess) = &block.subprocess {
+        check_subprocess(cx, subprocess);
+    }
+    if let Some(docker) = &block.docker {
+        check_docker(cx, docker);
+    }
+    if let Some(k8s) = &block.k8s {
+        check_kubernetes(cx, k8s);
+    }
+    Sandboxing {
+        default: block.default_backend.as_ref().and_then(|word| default_backend(cx, word)),
+        overrides: check_overrides(cx, block),
+    }
+}
+
+fn default_backend(cx: &mut Check<'_>, word: &At<String>) -> Option<Said<Backend>> {
+    let said = backend(cx, word)?;
+    if said.value == Backend::Inline {
+        let remedy = "Write `file_system: inline` under `overrides`, and a backend for the rest.";
+        cx.error(word.mark, "only file tools can run inline", remedy);
+        return None;
+    }
+    Some(said)
+}
+
+fn backend(cx: &mut Check<'_>, word: &At<String>) -> Option<Said<Backend>> {
+    let known = Backend::parse(&word.value);
+    if known.is_none() {
+        cx.unknown("backend", word, Backend::WORDS);
+    }
+    known.map(|value| Said { value, spot: cx.spot(word.mark) })
+}
+
+fn check_overrides(cx: &mut Check<'_>, block: &SandboxingFile) -> BTreeMap<Category, Override> {
+    let mut overrides = BTreeMap::new();
+    for (name, word) in entries(&block.overrides) {
+        let (Some(category), Some(backend)) = (category(cx, name), backend(cx, word)) else {
+            continue;
+        };
+        if backend.value == Backend::Inline && category != Category::FileSystem {
+            let message = format!("tools of category `{category}` need a room and cannot run inline");
+            cx.error(word.mark, message, "Write `deny_all`, or a backend.");
+            continue;
+        }
+        let written = format!("{}: {}", name.value, word.value);
+        if overrides.insert(category, Override { backend, written }).is_some() {
+            let message = format!("category `{category}` has two backends");
+            cx.error(name.mark, message, "Keep one of the two; `git` is another word for `version_control`.");
+        }
+    }
+    overrides
+}
+
+pub(super) fn category(cx: &mut Check<'_>, name: &At<String>) -> Option<Category> {
+    let known = Category::parse(&name.value);
+    if known.is_none() {
+        cx.unknown("category", name, Category::ALL.iter().map(|category| category.as_str()).chain(["git"]));
+    }
+    known
+}
+
+fn check_subprocess(cx: &mut Check<'_>, block: &SubprocessFile) {
+    cx.whole("timeout_seconds", block.timeout_seconds.as_ref(), 1..=MOST_SECONDS);
+    for prefix in block.extra_safe_path_prefixes.iter().flatten() {
+        let parts = prefix.value.strip_prefix('/').map(|rest| rest.trim_end_matches('/').split('/'));
+        if !parts.is_some_and(|mut parts| parts.all(|part| !matches!(part, "" | "." | ".."))) {
+            let message = format!("`{}` is not a directory programs could be in", prefix.value);
+            cx.error(prefix.mark, message, "Write an absolute directory, such as `/opt/tools/bin`.");
+        }
+    }
+}
+
+fn check_docker(cx: &mut Check<'_>, block: &DockerFile) {
+    if let Some(image) = block.image.as_ref().filter(|image| !is_image(&image.value)) {
+        cx.error(
+            image.mark,
+            format!("`{}` is not the name of an image", image.value),
+            "Write `name:tag` or `name@sha256:..`.",
+        );
+    }
+    one_of(cx, "network", block.network.as_ref(), &["none", "bridge"]);
+    network_overrides(cx, &block.network_overrides);
+    cx.hosts(block.allowed_hosts.as_deref().unwrap_or_default(), Port::Required);
+    size(cx, "memory_limit", block.memory_limit.as_ref(), 6 << 20, "`512m`");
+    size(cx, "tmpfs_size", block.tmpfs_size.as_ref(), 1, "`64m`");
+    size(cx, "sidecar_tmpfs_size", block.sidecar_tmpfs_size.as_ref(), 1, "`8m`");
+    if let Some(cpu) = &block.cpu_limit
+        && !parse_processors(&cpu.value).is_some_and(|share| share <= 16.0)
+    {
+        let message = format!("`cpu_limit: {}` is not a number of processors", cpu.value);
+        cx.error(cpu.mark, message, "Write a number up to 16, such as `1.0`.");
+    }
+    cx.whole("timeout_seconds", block.timeout_seconds.as_ref(), 1..=MOST_SECONDS);
+    cx.whole("pids_limit", block.pids_limit.as_ref(), 1..=1_024);
+    cx.whole("sidecar_pids_limit", block.sidecar_pids_limit.as_ref(), 1..=1_024);
+    one_of(cx, "mount_mode", block.mount_mode.as_ref(), &["ro", "rw"]);
+    if let Some(lifecycle) = &block.lifecycle {
+        check_lifecycle(cx, lifecycle);
+    }
+}
+
+fn network_overrides(cx: &mut Check<'_>, overrides: &Option<Entries<At<String>>>) {
+    for (name, mode) in entries(overrides) {
+        category(cx, name);
+        one_of(cx, &name.value, Some(mode), &["none", "bridge"]);
+    }
+}
+
+fn check_lifecycle(cx: &mut Check<'_>, block: &LifecycleFile) {
+    one_of(cx, "strategy", block.strategy.as_ref(), &["per-agent", "per-task", "per-call"]);
+    cx.whole("grace_seconds", block.grace_seconds.as_ref(), 0..=3_600);
+    cx.whole("max_idle_seconds", block.max_idle_seconds.as_ref(), 1..=86_400);
+}
+
+fn check_kubernetes(cx: &mut Check<'_>, block: &KubernetesFile) {
+    if let Some(namespace) = block.namespace.as_ref().filter(|namespace| !is_label(&namespace.value)) {
+        let message = format!("`{}` is not a namespace", namespace.value);
+        cx.error(namespace.mark, message, "Write at most 63 lower-case letters, digits and `-`.");
+    }
+    one_of(cx, "network_policy", block.network_policy.as_ref(), &["deny-all"]);
+    let requests = block.resource_requests.as_ref().map(|resources| check_resources(cx, resources)).unwrap_or_default();
+    let limits = block.resource_limits.as_ref().map(|resources| check_resources(cx, resources)).unwrap_or_default();
+    for (what, request, limit) in [("cpu", requests.0, limits.0), ("memory", requests.1, limits.1)] {
+        if let (Some((request, written)), Some((limit, most))) = (request, limit)
+            && request > limit
+        {
+            let message = format!("a request for `{what}: {}` is above the limit `{}`", written.value, most.value);
+            cx.error(written.mark, message, format!("Write `{}` or less.", most.value));
+        }
+    }
+}
+
+/// An amount, and how it is written.
+type Amount<'a> = Option<(u64, &'a At<String>)>;
+
+fn check_resources<'a>(cx: &mut Check<'_>, block: &'a ResourcesFile) -> (Amount<'a>, Amount<'a>) {
+    let mut read = |key: &str, text: &'a Option<At<String>>, parse: fn(&str) -> Option<u64>, example: &str| {
+        let text = text.as_ref()?;
+        let amount = parse(&text.value);
+        if amount.is_none() {
+            let message = format!("`{key}: {}` is not an amount", text.value);
+            cx.error(text.mark, message, format!("Write an amount such as {example}."));
+        }
+        Some((amount?, text))
+    };
+    (
+        read("cpu", &block.cpu, parse_millicores, "`250m` or `1`"),
+        read("memory", &block.memory, parse_quantity, "`256Mi`"),
+    )
+}
+
+fn one_of(cx: &mut Check<'_>, key: &str, word: Option<&At<String>>, known: &[&str]) {
+    if let Some(word) = word.filter(|word| !known.contains(&&*word.value)) {
+        cx.unknown(&format!("value for `{key}`:"), word, known.iter().copied());
+    }
+}
+
+fn size(cx: &mut Check<'_>, key: &str, text: Option<&At<String>>, least: u64, example: &str) {
+    let Some(text) = text else { return };
+    if parse_size(&text.value).is_none_or(|bytes| bytes < least) {
+        let message = format!("`{key}: {}` is not a usable amount of memory", text.value);
+        cx.error(text.mark, message, format!("Write a number and `k`, `m` or `g`, such as {example}."));
+    }
+}
+
+fn is_image(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.len() <= 512 && text.chars().all(fits)
+}
+
+fn is_label(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') && !text.ends_with('-')
+}

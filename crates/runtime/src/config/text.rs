@@ -1,0 +1,93 @@
+//! One config as text: read once, hashed once.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags};
+use toolgate_contract::Digest;
+
+use super::{error::ConfigError, load::MAX_BYTES};
+
+/// The text of one file.
+#[derive(Debug)]
+pub(super) struct Text {
+    /// The file, as errors name it.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+    pub(super) sha256: Digest,
+}
+
+/// What to do when the last part of the path is a symbolic link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Links {
+    /// The person who named the file knows what it is.
+    Follow,
+    /// The file comes with somebody's project: a link could show any file of this machine in an error message.
+    Refuse,
+}
+
+impl Text {
+    /// A text that is in memory already.
+    pub(super) fn new(name: &str, text: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: PathBuf::from(name),
+            text: text.to_owned(),
+            sha256: Digest::of(text.as_bytes()),
+        }
+    }
+
+    /// Reads a file; none where there is no such file.
+    pub(super) fn open(path: &Path, links: Links) -> Result<Option<Self>, ConfigError> {
+        let name = path.display().to_string();
+        let bytes = match read(path, links) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                let remedy = "Name a regular file of at most one mebibyte that you may read.";
+                return Err(ConfigError::whole(name, format!("the config cannot be read: {error}"), remedy));
+            }
+        };
+        let sha256 = Digest::of(&bytes);
+        let Ok(text) = String::from_utf8(bytes) else {
+            return Err(ConfigError::whole(name, "the config is not UTF-8 text", "Save it as UTF-8."));
+        };
+        Ok(Some(Self { name, path: path.to_owned(), text, sha256 }))
+    }
+
+    /// The directory paths in this file are relative to.
+    pub(super) fn dir(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        }
+    }
+}
+
+fn read(path: &Path, links: Links) -> io::Result<Vec<u8>> {
+    // Without NONBLOCK, opening a named pipe would wait for somebody to write into it.
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if links == Links::Refuse {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::LOOP) if links == Links::Refuse => {
+            return Err(io::Error::other("it is a symbolic link"));
+        }
+        Err(errno) => return Err(errno.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,165 @@
+//! A project's file that nobody vouches for: it may make the configuration tighter, and nothing else.
+//!
+//! It is applied to a finished configuration, so "tighter" is a comparison with what really holds. Whatever is not
+//! known to be tighter is refused, with the line.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use toolgate_contract::{Level, Permission};
+use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Sourced};
+
+use super::{
+    Config,
+    check::{AgentLayer, Dimension, Layer, RulesLayer},
+    findings::{Findings, Said, Spot},
+    merge::{Bound, add_rules, covers, mention, overlay},
+};
+
+/// Applies an untrusted file.
+pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings) {
+    for block in &layer.trusted_blocks {
+        refuse(block.spot, &format!("`{}`", block.value), findings);
+    }
+    rules(&layer.rules, findings);
+    add_rules(&mut config.policy.rules, layer.rules, findings);
+    for (name, permission) in layer.tools {
+        tool(config, name, permission, findings);
+    }
+    for (name, agent) in layer.agents {
+        match config.policy.agents.get(&name.value).cloned() {
+            None => refuse(name.spot, &format!("a new agent, `{}`,", name.value), findings),
+            Some(mut known) => {
+                let workspace = config.agents.get(&name.value).map(|settings| settings.workspace.as_path());
+                tighten_agent(&mut known, agent, workspace, &config.policy.levels, findings);
+                config.policy.agents.insert(name.value, known);
+            }
+        }
+    }
+    limit("max_concurrency", &mut config.limits.max_concurrency, layer.max_concurrency, findings);
+    limit("max_input_bytes", &mut config.limits.max_input_bytes, layer.max_input_bytes, findings);
+    config.protected.extend(layer.protected.into_iter().map(|name| name.value));
+    config.mentions.extend(layer.mentions.into_iter().map(|said| mention(said, findings)));
+}
+
+/// What to do about a file that asks for more than an untrusted one may.
+pub(super) fn remedy(spot: Spot, findings: &Findings) -> String {
+    let name = findings.texts.get(spot.file).map_or("FILE", |text| &text.name);
+    format!("Read the file, then run `toolgate check --trust {name}`; or remove this line.")
+}
+
+fn refuse(spot: Spot, what: &str, findings: &mut Findings) {
+    let remedy = remedy(spot, findings);
+    findings.error(spot, format!("{what} is not for a file that is not trusted yet: it may only tighten"), remedy);
+}
+
+/// Denied and asked entries tighten; allowed ones never do.
+fn rules(layer: &RulesLayer, findings: &mut Findings) {
+    for tool in &layer.allowed.tools {
+        refuse(tool.spot, &format!("the `allowed` tool `{}`", tool.value), findings);
+    }
+    for action in &layer.allowed.actions {
+        refuse(action.spot, "an `allowed` action", findings);
+    }
+}
+
+/// One tool has one permission. Where both the old and the new say something, the old one is kept and the new one
+/// goes to the lists, which bind as well.
+fn tool(config: &mut Config, name: String, said: Said<Permission>, findings: &mut Findings) {
+    let policy = &mut config.policy;
+    let old = policy.tools.get(&name).map(|old| &old.value).filter(|old| **old != Permission::Allow);
+    match (old, &said.value) {
+        (None, _) | (_, Permission::Deny) => _ = policy.tools.insert(name, findings.sourced(said)),
+        (Some(Permission::Deny), new) if *new != Permission::Allow => {}
+        (Some(old), new) if old == new => {}
+        (Some(_), Permission::Confirm) => {
+            let source = findings.source(said.spot);
+            policy.rules.ask.tools.entry(name).or_insert(source);
+        }
+        (Some(Permission::Confirm), Permission::Roles(_) | Permission::Condition(_)) => {
+            let new = findings.sourced(said);
+            if let Some(old) = policy.tools.insert(name.clone(), new) {
+                policy.rules.ask.tools.entry(name).or_insert(old.source);
+            }
+        }
+        (Some(_), _) => refuse(said.spot, &format!("another permission for tool `{name}`"), findings),
+    }
+}
+
+fn tighten_agent(
+    agent: &mut Agent,
+    layer: AgentLayer,
+    workspace: Option<&Path>,
+    levels: &BTreeMap<Level, LevelRights>,
+    findings: &mut Findings,
+) {
+    if let Some(roles) = &layer.roles {
+        refuse(roles.spot, "`roles`", findings);
+    }
+    if let Some(said) = &layer.workspace {
+        let dir = findings.texts.get(said.spot.file).map(|text| text.dir().join(&said.value));
+        let same = dir.zip(workspace).is_some_and(|(new, old)| same_place(&new, old));
+        if !same {
+            refuse(said.spot, &format!("another workspace, `{}`,", said.value), findings);
+        }
+    }
+    if let Some(level) = layer.level {
+        lower(agent, level, levels, findings);
+    }
+    rules(&layer.rules, findings);
+    add_rules(&mut agent.rules, layer.rules, findings);
+    overlay(Arc::make_mut(&mut agent.constraints), layer.constraints, &Bound::Untrusted, findings);
+}
+
+fn same_place(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// A lower step of the ladder. Levels can be configured, so a lower one may permit what the higher one did not: what
+/// held for the agent before goes on holding, and a category it did not have is refused.
+fn lower(agent: &mut Agent, said: Said<Level>, levels: &BTreeMap<Level, LevelRights>, findings: &mut Findings) {
+    let step = |level: Level| Level::LADDER.iter().position(|known| *known == level);
+    let (Some(new), Some(old)) = (levels.get(&said.value), levels.get(&agent.level.value)) else { return };
+    let goes_down = step(said.value).zip(step(agent.level.value)).is_some_and(|(new, old)| new <= old);
+    let gains = new.categories.keys().any(|category| !old.categories.contains_key(category));
+    if !goes_down || gains {
+        let what = format!("level `{}` where `{}` ({}) holds", said.value, agent.level.value, agent.level.source);
+        refuse(said.spot, &what, findings);
+        return;
+    }
+    agent.constraints = Arc::new(tighter_of(&agent.constraints, &new.constraints));
+    agent.level = findings.sourced(said);
+}
+
+fn tighter_of(a: &Constraints, b: &Constraints) -> Constraints {
+    Constraints {
+        file_system: lower_of(&a.file_system, &b.file_system),
+        code_execution: lower_of(&a.code_execution, &b.code_execution),
+        network: lower_of(&a.network, &b.network),
+        network_allowlist: hosts_of_both(a, b),
+        git: lower_of(&a.git, &b.git),
+        terminal: lower_of(&a.terminal, &b.terminal),
+        requires_approval: b.requires_approval.clone().into_iter().chain(a.requires_approval.clone()).collect(),
+    }
+}
+
+fn lower_of<T: Dimension>(a: &Sourced<T>, b: &Sourced<T>) -> Sourced<T> {
+    if b.value < a.value { b.clone() } else { a.clone() }
+}
+
+/// `a` is the agent, `b` the level it goes down to. A level without a list leaves the hosts to its agents.
+fn hosts_of_both(a: &Constraints, b: &Constraints) -> Vec<Sourced<String>> {
+    if a.network.value == NetworkMode::Open {
+        return b.network_allowlist.clone();
+    }
+    let keep = |host: &&Sourced<String>| b.network_allowlist.is_empty() || covers(&b.network_allowlist, &host.value);
+    a.network_allowlist.iter().filter(keep).cloned().collect()
+}
+
+fn limit(key: &str, held: &mut usize, said: Option<Said<usize>>, findings: &mut Findings) {
+    let Some(said) = said else { return };
+    if said.value > *held {
+        refuse(said.spot, &format!("`{key}: {}`, above {held},", said.value), findings);
+        return;
+    }
+    *held = said.value;
+}
