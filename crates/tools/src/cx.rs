@@ -81,6 +81,7 @@ pub struct Hands {
 }
 
 /// A body's only hands.
+#[derive(Debug)]
 pub struct Cx {
     hands: Hands,
 }
@@ -148,8 +149,8 @@ impl Cx {
     }
 }
 
-impl fmt::Debug for Cx {
+impl fmt::Debug for Hands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cx").field("workspace", &self.hands.workspace).finish_non_exhaustive()
+        f.debug_struct("Hands").field("workspace", &self.workspace).finish_non_exhaustive()
     }
 }
