@@ -1,1 +1,101 @@
-fn main() {}
+//! Side-by-side benchmarks: Toolgate and the bare thing it could be replaced with, in the same run, as ratios.
+//!
+//! Absolute numbers belong to one machine on one day; a ratio of neighbours measured in turns is what a change can be
+//! judged by. Run it on release builds: `cargo run --release -p toolgate-bench -- all`.
+
+mod echo;
+mod grep;
+mod server;
+
+use std::{
+    io::{Write as _, stdout},
+    path::PathBuf,
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+use clap::{Args, Parser, Subcommand};
+use serde_json::json;
+
+#[derive(Debug, Parser)]
+#[command(about = "Toolgate beside the bare thing, as ratios")]
+struct Cli {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// `echo` over MCP stdio: Toolgate, with the record on, beside a bare rmcp server
+    Echo(Options),
+    /// A search of a large tree: the `grep` tool beside ripgrep
+    Grep(Options),
+    /// Both
+    All(Options),
+}
+
+#[derive(Debug, Clone, Args)]
+struct Options {
+    /// Rounds; in each, both sides are measured one after the other
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Seconds each measurement of `echo` lasts
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Search this directory instead of a generated one
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// Search for this instead of a word that is in every hundredth file
+    #[arg(long, value_name = "REGEX")]
+    pattern: Option<String>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let (options, echo, grep) = match Cli::parse().what {
+        What::Echo(options) => (options, true, false),
+        What::Grep(options) => (options, false, true),
+        What::All(options) => (options, true, true),
+    };
+    let programs = build()?;
+    let echo = echo.then(|| echo::measure(&programs, &options)).transpose()?;
+    let grep = grep.then(|| grep::measure(&programs, &options)).transpose()?;
+    let mut out = stdout().lock();
+    if options.json {
+        writeln!(out, "{:#}", json!({ "echo": echo, "grep": grep }))?;
+        return Ok(());
+    }
+    if let Some(report) = echo {
+        writeln!(out, "{report}")?;
+    }
+    if let Some(report) = grep {
+        writeln!(out, "{report}")?;
+    }
+    Ok(())
+}
+
+/// The two servers.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    toolgate: PathBuf,
+    bare_echo: PathBuf,
+}
+
+/// Builds both servers the same way, so that neither is measured as a debug build.
+fn build() -> anyhow::Result<Programs> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "-p", "toolgate", "-p", "toolgate-bench", "--bins"])
+        .status()
+        .context("cargo could not be started")?;
+    ensure!(status.success(), "the release build failed");
+    let here = std::env::current_exe()?;
+    let target = here.ancestors().nth(2).context("the benchmark does not run from a target directory")?;
+    let program = |name: &str| {
+        let path = target.join("release").join(name);
+        ensure!(path.exists(), "there is no {}", path.display());
+        Ok(path)
+    };
+    Ok(Programs { toolgate: program("toolgate")?, bare_echo: program("bare_echo")? })
+}

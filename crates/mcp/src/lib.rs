@@ -1,1 +1,81 @@
-//! skeleton
+//! MCP over stdio: translate only.
+//!
+//! [`serve_stdio`] puts a [`Runtime`] behind standard input and output, [`serve`] behind any pair of byte streams. A
+//! line comes in ([`lines`]), is read strictly and once ([`message`]), becomes one `Runtime::invoke` ([`server`]), and
+//! its outcome goes out in MCP's words ([`present`]), with progress on the way ([`progress`]). Nothing is decided and
+//! nothing runs here.
+//!
+//! The protocol itself (both eras: `initialize` up to 2025-11-25, stateless with `server/discover` from 2026-07-28) is
+//! the official SDK's. Its transport is not: it reads a line leniently, so that of two equal keys the last one counts
+//! and a broken line is dropped without a word. Here such a line is answered with an error and the next one is read.
+
+mod lines;
+mod message;
+mod present;
+mod progress;
+mod server;
+
+use rmcp::{
+    service::{QuitReason, ServerInitializeError, serve_server_with_ct},
+    transport::io::stdio_pipes,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use toolgate_contract::{AgentName, Fault};
+use toolgate_runtime::Runtime;
+
+use crate::{lines::Lines, server::Server};
+
+/// Why serving ended otherwise than by the client leaving.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// There is no such agent.
+    #[error(transparent)]
+    Agent(#[from] Fault),
+    /// Client and server found no protocol version to speak.
+    #[error("the client could not be greeted: {0}")]
+    Handshake(Box<ServerInitializeError>),
+    /// Messages can no longer be read or written. A client that closed its end is no error.
+    #[error("messages cannot be passed on: {0}")]
+    Broken(#[from] std::io::Error),
+    /// The loop that passes messages on died.
+    #[error("the connection was lost: {0}")]
+    Lost(#[from] tokio::task::JoinError),
+}
+
+/// Serves the tools of `agent` on standard input and output until the client leaves.
+///
+/// # Panics
+///
+/// Outside of a Tokio runtime with its IO driver enabled.
+pub async fn serve_stdio(runtime: Runtime, agent: AgentName) -> Result<(), ServeError> {
+    let (read, write) = stdio_pipes();
+    serve(runtime, agent, read, write).await
+}
+
+/// Serves the tools of `agent` over a pair of byte streams until the client leaves.
+///
+/// The end of the input is the client's way to say goodbye. Calls still under way get a moment to be answered, because
+/// a script that pipes its requests in and closes wants them; then they are cancelled. It returns when the end of every
+/// call is recorded.
+pub async fn serve<R, W>(runtime: Runtime, agent: AgentName, read: R, write: W) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    runtime.definitions(&agent)?;
+    let closing = CancellationToken::new();
+    let lines = Lines::new(read, write, closing.clone());
+    let wire = lines.wire();
+    let server = Server::new(runtime, agent);
+    let quit = match serve_server_with_ct(server, lines, closing).await {
+        Ok(service) => service.waiting().await?,
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => QuitReason::Closed,
+        Err(error) => return Err(wire.failure().map_or_else(|| ServeError::Handshake(Box::new(error)), Into::into)),
+    };
+    match (wire.failure(), quit) {
+        (Some(failure), _) => Err(failure.into()),
+        (None, QuitReason::JoinError(error)) => Err(error.into()),
+        (None, _) => Ok(()),
+    }
+}

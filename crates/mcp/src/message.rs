@@ -1,0 +1,184 @@
+//! One line of text becomes one message, or an answer that says why not.
+//!
+//! The line is read once, strictly, by the guard's reader, and the message is made from that value: what was checked
+//! is what runs.
+
+use std::fmt;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientNotification, ClientRequest, CustomRequest,
+    ErrorCode, ErrorData, JsonObject, RequestId, RequestMetaObject,
+};
+use serde::{
+    Deserializer as _,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Value, json};
+use toolgate_contract::Fault;
+use toolgate_guard::json::{self as strict, JsonFault, Limits};
+
+use crate::lines::MAX_LINE;
+
+/// A message around arguments: the arguments may nest as deeply as the runtime allows, which judges them again.
+const LIMITS: Limits = Limits { bytes: MAX_LINE, depth: 72 };
+
+/// Methods this server has, so that parameters that do not fit one are told from a method that is not there.
+const METHODS: &[&str] = &["initialize", "ping", "server/discover", "tools/call", "tools/list"];
+
+/// A line that is no message for us, and what its sender is told.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Refusal {
+    /// Whose answer it is, if the line says so.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) error: ErrorData,
+}
+
+impl Refusal {
+    /// `beginning` is what was kept of the line.
+    pub(crate) fn too_long(beginning: &[u8]) -> Self {
+        let fault = JsonFault::TooLarge { bytes: MAX_LINE + 1, limit: MAX_LINE };
+        Self { id: find_id(beginning), error: told(ErrorCode::INVALID_REQUEST, fault.into()) }
+    }
+
+    pub(crate) fn id_in_use(id: RequestId) -> Self {
+        let fault = Fault::failed("id_in_use", "a request with this id is under way", "Give every request its own id.");
+        Self { id: Some(id), error: told(ErrorCode::INVALID_REQUEST, fault) }
+    }
+
+    fn invalid(id: Option<RequestId>, message: &str, remedy: &str) -> Self {
+        Self { id, error: told(ErrorCode::INVALID_REQUEST, Fault::failed("invalid_request", message, remedy)) }
+    }
+
+    fn params(id: RequestId, message: String) -> Self {
+        let fault = Fault::failed("invalid_params", message, "Send the parameters the protocol names.");
+        Self { id: Some(id), error: told(ErrorCode::INVALID_PARAMS, fault) }
+    }
+}
+
+/// A fault in the words of JSON-RPC.
+pub(crate) fn told(code: ErrorCode, fault: Fault) -> ErrorData {
+    let data = json!({ "code": fault.code, "message": fault.message, "remedy": fault.remedy });
+    ErrorData::new(code, fault.message, Some(data))
+}
+
+/// The message in a line; none where the line holds nothing for us.
+pub(crate) fn read(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
+    // Some Windows programs begin a pipe with a byte order mark.
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    match strict::read(line, &LIMITS) {
+        Ok(Value::Object(fields)) => from_fields(fields),
+        Ok(Value::Array(_)) => Err(Refusal::invalid(None, "batches are not taken", "Send one message a line.")),
+        Ok(_) => Err(Refusal::invalid(None, "a message is a JSON object", "Send a JSON-RPC 2.0 message.")),
+        Err(fault) => {
+            let code = match fault {
+                JsonFault::NotJson { .. } => ErrorCode::PARSE_ERROR,
+                _ => ErrorCode::INVALID_REQUEST,
+            };
+            Err(Refusal { id: find_id(line), error: told(code, fault.into()) })
+        }
+    }
+}
+
+fn from_fields(mut fields: JsonObject) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
+    let has_id = fields.contains_key("id");
+    let id = fields.remove("id").and_then(|id| serde_json::from_value(id).ok());
+    if fields.remove("jsonrpc") != Some(json!("2.0")) {
+        return Err(Refusal::invalid(id, "`jsonrpc` is not \"2.0\"", "Send a JSON-RPC 2.0 message."));
+    }
+    let answers = fields.contains_key("result") || fields.contains_key("error");
+    match (fields.get("method"), answers) {
+        // We ask the client nothing, so an answer is to nothing.
+        (None, true) => Ok(None),
+        (Some(Value::String(_)), false) => match (has_id, id) {
+            (true, Some(id)) => from_request(id, fields).map(Some),
+            (true, None) => Err(Refusal::invalid(None, "the `id` is neither an integer nor a string", "Send one.")),
+            (false, _) => Ok(from_notification(fields)),
+        },
+        _ => Err(Refusal::invalid(
+            id,
+            "this is neither a request nor a notification nor an answer",
+            "Send a JSON-RPC 2.0 message.",
+        )),
+    }
+}
+
+fn from_request(id: RequestId, mut fields: JsonObject) -> Result<ClientJsonRpcMessage, Refusal> {
+    // The SDK tries its nineteen kinds of requests one after the other; the one that counts is not made to wait.
+    if fields.get("method") == Some(&json!("tools/call")) {
+        let request = call(fields.remove("params")).map_err(|message| Refusal::params(id.clone(), message))?;
+        return Ok(ClientJsonRpcMessage::request(ClientRequest::CallToolRequest(request), id));
+    }
+    match serde_json::from_value(Value::Object(fields)) {
+        Ok(ClientRequest::CustomRequest(CustomRequest { method, .. })) if METHODS.contains(&&*method) => {
+            Err(Refusal::params(id, format!("the parameters do not fit `{method}`")))
+        }
+        Ok(request) => Ok(ClientJsonRpcMessage::request(request, id)),
+        Err(error) => Err(Refusal::params(id, error.to_string())),
+    }
+}
+
+fn call(params: Option<Value>) -> Result<CallToolRequest, String> {
+    let Some(Value::Object(mut params)) = params else {
+        return Err("`params` is not an object".into());
+    };
+    let Some(Value::String(name)) = params.remove("name") else {
+        return Err("`name` is not a string".into());
+    };
+    let arguments = match params.remove("arguments") {
+        None | Some(Value::Null) => JsonObject::new(),
+        Some(Value::Object(arguments)) => arguments,
+        Some(_) => return Err("`arguments` is not an object".into()),
+    };
+    let mut request = CallToolRequest::new(CallToolRequestParams::new(name).with_arguments(arguments));
+    match params.remove("_meta") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(meta)) => {
+            request.extensions.insert(RequestMetaObject::from(meta));
+        }
+        Some(_) => return Err("`_meta` is not an object".into()),
+    }
+    Ok(request)
+}
+
+/// A notification is never answered, so one that does not fit is dropped.
+fn from_notification(fields: JsonObject) -> Option<ClientJsonRpcMessage> {
+    let notification: ClientNotification = serde_json::from_value(Value::Object(fields)).ok()?;
+    Some(ClientJsonRpcMessage::notification(notification))
+}
+
+/// The id of a message that could not be read, so that its sender does not wait for ever.
+///
+/// It is taken only where one reader could not see another: the text up to the fault holds it once.
+fn find_id(line: &[u8]) -> Option<RequestId> {
+    struct Ids(Vec<Value>);
+
+    impl<'de> Visitor<'de> for &mut Ids {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a message")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+            while let Some(key) = fields.next_key::<String>()? {
+                if key == "id" {
+                    self.0.push(fields.next_value()?);
+                } else {
+                    fields.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut ids = Ids(Vec::new());
+    // It fails where the text is broken; what stands before that has been seen.
+    let _ = serde_json::Deserializer::from_slice(line).deserialize_map(&mut ids);
+    match <[Value; 1]>::try_from(ids.0) {
+        Ok([id]) => serde_json::from_value(id).ok(),
+        Err(_) => None,
+    }
+}
