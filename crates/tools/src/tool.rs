@@ -2,7 +2,10 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::{
+    JsonSchema,
+    generate::{Contract, SchemaSettings},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use toolgate_contract::{Effect, Fault, Needs, ToolDef, Truncated};
@@ -77,7 +80,11 @@ impl Tool {
         I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
         O: Serialize + JsonSchema + Send + Sync + 'static,
     {
-        let def = ToolDef { input_schema: schema::<I>(), output_schema: schema::<O>(), ..def };
+        let def = ToolDef {
+            input_schema: schema::<I>(Contract::Deserialize),
+            output_schema: schema::<O>(Contract::Serialize),
+            ..def
+        };
         Self { def, body: Arc::new(Typed { effects, run, types: PhantomData::<fn(I) -> O> }) }
     }
 
@@ -140,10 +147,13 @@ fn bad_input(error: serde_json::Error) -> Fault {
 }
 
 /// The schema of a type, 2020-12, with definitions inlined so that a model reads it without following references.
-fn schema<T: JsonSchema>() -> Value {
+/// Reading and writing have schemas of their own: a field with a default may be left out of the arguments, one that is
+/// skipped when empty may be missing from the output.
+fn schema<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| {
         s.inline_subschemas = true;
         s.meta_schema = None;
+        s.contract = contract;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");

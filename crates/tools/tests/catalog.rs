@@ -1,0 +1,223 @@
+//! What holds for every tool that ships.
+
+#![expect(clippy::disallowed_methods, reason = "the tests lay out the files that the examples speak of")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeSet, fs, sync::Arc};
+
+use jiff::Timestamp;
+use jsonschema::{Draft, Validator};
+use serde_json::Value;
+use tempfile::TempDir;
+use toolgate_contract::{EffectKind, Fault, Files, Network, SafetyClass, ToolDef};
+use toolgate_guard::names::{admit_name, collide};
+use toolgate_tools::{Clock, Cx, Hands, Output, Protected, StopFlag, TOOLS, Tool, Workspace};
+
+/// Name, action, class, files and seconds of every tool, as somebody has looked at them. A new tool gets a row here.
+const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
+    ("calculator", "code:read", SafetyClass::Read, Files::None, 5),
+    ("convert_temperature", "code:read", SafetyClass::Read, Files::None, 1),
+    ("delete", "code:delete", SafetyClass::Write, Files::Write, 30),
+    ("echo", "code:read", SafetyClass::Read, Files::None, 2),
+    ("edit", "code:write", SafetyClass::Write, Files::Write, 30),
+    ("find", "code:read", SafetyClass::Read, Files::Read, 30),
+    ("generate_password", "code:read", SafetyClass::Read, Files::None, 1),
+    ("generate_uuid", "code:read", SafetyClass::Read, Files::None, 1),
+    ("get_time", "code:read", SafetyClass::Read, Files::None, 2),
+    ("grep", "code:read", SafetyClass::Read, Files::Read, 30),
+    ("hash_text", "code:read", SafetyClass::Read, Files::None, 2),
+    ("json_format", "code:read", SafetyClass::Read, Files::None, 2),
+    ("ls", "code:read", SafetyClass::Read, Files::Read, 10),
+    ("read", "code:read", SafetyClass::Read, Files::Read, 30),
+    ("string_stats", "code:read", SafetyClass::Read, Files::None, 1),
+    ("url_encode", "code:read", SafetyClass::Read, Files::None, 1),
+    ("write", "code:write", SafetyClass::Write, Files::Write, 30),
+];
+
+/// The files that the examples speak of.
+const EXAMPLE_FILES: &[(&str, &str)] = &[
+    ("old.txt", "stray\n"),
+    ("src/main.rs", "fn main() {\n    let x = 1;\n    // TODO: say more\n    println!(\"old\");\n}\n"),
+    ("src/lib.rs", "pub fn add(count: u32) -> u32 {\n    count + 1\n}\n"),
+    ("tests/road.rs", "#[test]\nfn passes() {}\n"),
+];
+
+#[test]
+fn every_tool_was_reviewed() {
+    let mut found: Vec<_> = tools()
+        .map(|Tool { def, .. }| {
+            (def.name.to_string(), def.action.to_string(), def.safety, def.needs.files, def.timeout.as_secs())
+        })
+        .collect();
+    found.sort();
+    let reviewed: Vec<_> = REVIEWED
+        .iter()
+        .map(|(name, action, class, files, seconds)| {
+            ((*name).to_owned(), (*action).to_owned(), *class, *files, *seconds)
+        })
+        .collect();
+    assert_eq!(found, reviewed);
+}
+
+#[test]
+fn names_are_admitted_and_not_mistaken_for_one_another() {
+    let names: Vec<_> = tools().map(|tool| tool.def.name).collect();
+    for (i, a) in names.iter().enumerate() {
+        assert_eq!(admit_name(a), Ok(()));
+        for b in &names[i + 1..] {
+            assert_eq!(collide(a, b), None, "{a} and {b}");
+        }
+    }
+}
+
+#[test]
+fn words_for_the_model_are_there_and_short() {
+    for Tool { def, .. } in tools() {
+        let ToolDef { name, summary, description, .. } = &def;
+        assert!(!summary.contains('\n') && summary.len() <= 120 && summary.ends_with('.'), "{name}: {summary}");
+        assert!(!description.is_empty() && description.len() <= 1200, "{name}: {} bytes", description.len());
+        assert!(description.ends_with('.') && !description.contains("  "), "{name}: {description}");
+        let titles: BTreeSet<_> = def.examples.iter().map(|example| &example.title).collect();
+        assert!(!titles.is_empty() && titles.len() == def.examples.len(), "{name}: {titles:?}");
+        let codes: BTreeSet<_> = def.failures.iter().map(|mode| &mode.code).collect();
+        assert_eq!(codes.len(), def.failures.len(), "{name}: {codes:?}");
+        for mode in &def.failures {
+            assert_eq!(admit_name(&mode.code), Ok(()), "{name}");
+            assert!(mode.when.ends_with('.'), "{name}: {}", mode.when);
+        }
+    }
+}
+
+#[test]
+fn every_field_is_described_and_no_other_is_taken() {
+    for Tool { def, .. } in tools() {
+        assert_eq!(def.input_schema["type"], "object", "{}", def.name);
+        assert_eq!(def.input_schema["additionalProperties"], false, "{}", def.name);
+        check_objects(&def.name, "input", &def.input_schema);
+    }
+}
+
+/// The same for objects inside objects.
+fn check_objects(tool: &str, at: &str, schema: &Value) {
+    if let Some(properties) = schema["properties"].as_object() {
+        assert_eq!(schema["additionalProperties"], false, "{tool}: {at}");
+        for (name, property) in properties {
+            let described = property["description"].as_str().is_some_and(|text| text.ends_with('.'));
+            assert!(described, "{tool}: {at}.{name}: {property}");
+        }
+    }
+    match schema {
+        Value::Object(members) => {
+            members.iter().for_each(|(key, member)| check_objects(tool, &format!("{at}.{key}"), member))
+        }
+        Value::Array(items) => items.iter().for_each(|item| check_objects(tool, at, item)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_example_runs_and_gives_what_the_schema_says() {
+    for tool in tools() {
+        let (input, output) = (validator(&tool.def.input_schema), validator(&tool.def.output_schema));
+        for example in &tool.def.examples {
+            let what = format!("{} {}", tool.def.name, example.arguments);
+            assert_eq!(input.validate(&example.arguments).map_err(|e| e.to_string()), Ok(()), "{what}");
+            let answer = run(&tool, example.arguments.clone()).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+            assert_eq!(output.validate(&answer.structured).map_err(|e| e.to_string()), Ok(()), "{what}");
+            assert!(answer.text.len() <= tool.def.caps.output_bytes, "{what}");
+            assert!(answer.text.lines().count() <= tool.def.caps.output_lines, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_field_that_does_not_exist_is_refused_by_schema_and_body() {
+    for tool in tools() {
+        let mut arguments = tool.def.examples[0].arguments.clone();
+        arguments["no_such_field"] = true.into();
+        assert!(!validator(&tool.def.input_schema).is_valid(&arguments), "{}", tool.def.name);
+        let code = run(&tool, arguments.clone()).map_err(|fault| fault.code);
+        assert_eq!(code, Err("invalid_arguments".into()), "{}", tool.def.name);
+        let code = tool.body.effects(&arguments).map_err(|fault| fault.code);
+        assert_eq!(code, Err("invalid_arguments".into()), "{}", tool.def.name);
+    }
+}
+
+#[test]
+fn no_example_does_more_than_the_tool_declares() {
+    for tool in tools() {
+        for example in &tool.def.examples {
+            for effect in tool.body.effects(&example.arguments).unwrap() {
+                let (name, needs) = (&tool.def.name, tool.def.needs);
+                assert!(effect.kind.class() <= tool.def.safety, "{name}: {effect:?}");
+                assert!(tool.def.safety > SafetyClass::Read || effect.kind.is_read_only(), "{name}: {effect:?}");
+                let declared = match effect.kind {
+                    EffectKind::FsRead => needs.files >= Files::Read,
+                    EffectKind::FsWrite | EffectKind::FsDelete => needs.files == Files::Write,
+                    EffectKind::Exec => needs.exec,
+                    EffectKind::Network | EffectKind::ExternalMessage => needs.network == Network::Fenced,
+                    EffectKind::Secret => needs.secrets,
+                    EffectKind::Financial | EffectKind::Privileged => true,
+                };
+                assert!(declared, "{name}: {effect:?} is not among {needs:?}");
+            }
+        }
+    }
+}
+
+/// A tool that asks for files it never uses would get them all the same.
+#[test]
+fn no_tool_declares_files_that_its_examples_do_not_touch() {
+    for tool in tools() {
+        let effects: BTreeSet<_> = tool
+            .def
+            .examples
+            .iter()
+            .flat_map(|example| tool.body.effects(&example.arguments).unwrap())
+            .map(|effect| effect.kind)
+            .collect();
+        let touched = match () {
+            () if effects.contains(&EffectKind::FsWrite) || effects.contains(&EffectKind::FsDelete) => Files::Write,
+            () if effects.contains(&EffectKind::FsRead) => Files::Read,
+            () => Files::None,
+        };
+        assert_eq!(tool.def.needs.files, touched, "{}", tool.def.name);
+    }
+}
+
+fn tools() -> impl Iterator<Item = Tool> {
+    TOOLS.iter().map(|tool| tool())
+}
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::options().with_draft(Draft::Draft202012).build(schema).unwrap()
+}
+
+/// Runs a call in a fresh workspace, with the hands the tool declares and no others.
+fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
+    let dir = TempDir::new().unwrap();
+    for (path, text) in EXAMPLE_FILES {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let workspace = Workspace::open(dir.path(), Protected::default()).unwrap();
+    let files = tool.def.needs.files;
+    let cx = Cx::new(Hands {
+        workspace: (files != Files::None).then(|| workspace.with_access(files)),
+        clock: Arc::new(Epoch),
+        progress: None,
+        stop: StopFlag::default(),
+        timeout: tool.def.timeout,
+        caps: tool.def.caps,
+    });
+    tool.body.run(&cx, arguments)
+}
+
+struct Epoch;
+
+impl Clock for Epoch {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
