@@ -58,3 +58,35 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let text = format!("Deleted {} ({} bytes)", output.path, output.size_bytes);
     Ok(Answer::with_text(output, text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::desk::Desk, *};
+
+    fn check(desk: &Desk, path: &str, code: &str) {
+        assert_eq!(desk.code(tool, json!({ "path": path })), code, "{path}");
+    }
+
+    #[test]
+    fn a_file_goes_and_its_neighbours_stay() {
+        let desk = Desk::with(&[("a", "12345"), ("b", "")]);
+        let output = desk.call(tool, json!({ "path": "a" })).unwrap();
+        assert_eq!(output.structured, json!({ "path": "a", "size_bytes": 5 }));
+        assert_eq!(output.text, "Deleted a (5 bytes)");
+        assert_eq!(desk.names(), ["b"]);
+    }
+
+    #[test]
+    fn nothing_but_files_goes() {
+        let desk = Desk::with(&[("d/x", ""), ("f", "")]);
+        desk.link("l", "f");
+        desk.dir("empty");
+        check(&desk, "d", "is_a_directory");
+        check(&desk, "empty", "is_a_directory");
+        check(&desk, "empty/", "is_a_directory");
+        check(&desk, "l", "path_is_a_link");
+        check(&desk, "none", "not_found");
+        check(&desk, "none/x", "not_found");
+        assert_eq!(desk.names(), ["d", "d/x", "empty", "f", "l"]);
+    }
+}

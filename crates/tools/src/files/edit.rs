@@ -353,3 +353,201 @@ fn push_lines(out: &mut String, mark: char, text: &[u8]) {
         out.push_str(&format!("{mark}[{more} more lines]\n"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::{super::desk::Desk, *};
+
+    /// Edits `a`, which has this content. A code stands for a fault, and then nothing may have changed.
+    fn check(content: impl AsRef<[u8]>, edits: Value, expected: Result<&[u8], &str>) {
+        let content = content.as_ref();
+        let desk = Desk::new();
+        desk.file("a", content);
+        let result = desk.call(tool, json!({ "path": "a", "edits": edits }));
+        let code = result.map(|_| ()).map_err(|fault| fault.code.into_owned());
+        let after = desk.content("a");
+        match expected {
+            Ok(new) => assert_eq!((code, String::from_utf8_lossy(&after)), (Ok(()), String::from_utf8_lossy(new))),
+            Err(expected) => assert_eq!((code, after.as_slice()), (Err(expected.to_owned()), content)),
+        }
+        assert_eq!(desk.names(), ["a"], "something was left behind");
+    }
+
+    fn one(old: &str, new: &str) -> Value {
+        json!([{ "old": old, "new": new }])
+    }
+
+    #[test]
+    fn text_is_replaced_exactly() {
+        check("let x = 1;\n", one("x = 1", "y = 2"), Ok(b"let y = 2;\n"));
+        check("abc", one("b", ""), Ok(b"ac"));
+        check("abc", one("abc", "abc"), Ok(b"abc"));
+        check("a\tb  c", one("\tb  ", " "), Ok(b"a c"));
+    }
+
+    #[test]
+    fn new_text_is_taken_literally() {
+        check("x", one("x", r"\1 $1 \\ ${0} &"), Ok(br"\1 $1 \\ ${0} &"));
+        check("a.c abc", one("a.c", "1"), Ok(b"1 abc"));
+    }
+
+    #[test]
+    fn edits_look_at_the_original_text_and_their_order_does_not_matter() {
+        check("a b", json!([{ "old": "a", "new": "b" }, { "old": "b", "new": "a" }]), Ok(b"b a"));
+        check("a b", json!([{ "old": "b", "new": "1" }, { "old": "a", "new": "2" }]), Ok(b"2 1"));
+        check("ab", json!([{ "old": "b", "new": "1" }, { "old": "a", "new": "2" }]), Ok(b"21"));
+        check("a", json!([{ "old": "a", "new": "b" }, { "old": "b", "new": "c" }]), Err("edit_old_not_found"));
+    }
+
+    #[test]
+    fn old_must_be_there_once() {
+        check("a", one("b", "c"), Err("edit_old_not_found"));
+        check("a a", one("a", "b"), Err("edit_old_not_unique"));
+        check("aaa", one("aa", "b"), Err("edit_old_not_unique"));
+        check("a", one("", "b"), Err("edit_old_empty"));
+        check("a", json!([]), Err("no_edits"));
+        check("a A", one("A", "b"), Ok(b"a b"));
+    }
+
+    #[test]
+    fn the_fault_says_which_edit_and_how_often() {
+        let desk = Desk::with(&[("a", "x y y y")]);
+        let edits = json!([{ "old": "x", "new": "" }, { "old": "y", "new": "" }]);
+        let fault = desk.call(tool, json!({ "path": "a", "edits": edits })).unwrap_err();
+        assert_eq!(fault.message, "`edits[1].old` is in the file 3 times: `y`");
+    }
+
+    #[test]
+    fn all_places_are_replaced_when_asked() {
+        check("a a a", json!([{ "old": "a", "new": "b", "replace_all": true }]), Ok(b"b b b"));
+        check("aaa", json!([{ "old": "aa", "new": "b", "replace_all": true }]), Ok(b"ba"));
+        check("a", json!([{ "old": "b", "new": "", "replace_all": true }]), Err("edit_old_not_found"));
+    }
+
+    #[test]
+    fn any_two_edits_that_overlap_are_rejected() {
+        check("abc", json!([{ "old": "ab", "new": "" }, { "old": "bc", "new": "" }]), Err("overlapping_edits"));
+        // The second and the third, not the first.
+        let edits = json!([{ "old": "1", "new": "" }, { "old": "abc", "new": "" }, { "old": "c d", "new": "" }]);
+        check("1 abc d", edits, Err("overlapping_edits"));
+        check("abc", json!([{ "old": "b", "new": "x" }, { "old": "b", "new": "x" }]), Err("overlapping_edits"));
+        check("abc", json!([{ "old": "abc", "new": "" }, { "old": "b", "new": "" }]), Err("overlapping_edits"));
+        let all = json!([{ "old": "a", "new": "", "replace_all": true }, { "old": "a2", "new": "" }]);
+        check("a1 a2", all, Err("overlapping_edits"));
+    }
+
+    #[test]
+    fn one_bad_edit_stops_all() {
+        check("a b", json!([{ "old": "a", "new": "1" }, { "old": "x", "new": "2" }]), Err("edit_old_not_found"));
+    }
+
+    #[test]
+    fn line_endings_stay() {
+        check("a\r\nb\r\nc\r\n", one("a\nb\n", "x\ny\nz\n"), Ok(b"x\r\ny\r\nz\r\nc\r\n"));
+        check("a\r\nb\r\n", one("a\r\n", "x\r\n"), Ok(b"x\r\nb\r\n"));
+        check("a\r\nb\r\n", one("b", "c\nd"), Ok(b"a\r\nc\r\nd\r\n"));
+        // Where endings are mixed nothing is assumed.
+        check("a\r\nb\n", one("a\nb", "x"), Err("edit_old_not_found"));
+        check("a\r\nb\n", one("b", "c\nd"), Ok(b"a\r\nc\nd\n"));
+        check("a\nb", one("a\nb", "c"), Ok(b"c"));
+    }
+
+    #[test]
+    fn encodings_and_marks_stay() {
+        check("\u{feff}a\n", one("a", "b"), Ok("\u{feff}b\n".as_bytes()));
+        check(b"\xff\xfea\0b\0", one("a", "é"), Ok(b"\xff\xfe\xe9\0b\0"));
+        check(b"\xfe\xff\0a\0b", one("b", "日"), Ok(b"\xfe\xff\0a\x65\xe5"));
+        check(b"caf\xe9 x", one("x", "y"), Ok(b"caf\xe9 y"));
+        check(b"a\0b", one("a", "c"), Err("binary_file"));
+        check(b"\xff\xfea\0\x00\xd8", one("a", "c"), Err("binary_file"));
+    }
+
+    #[test]
+    fn permissions_stay() {
+        let desk = Desk::with(&[("a", "x")]);
+        desk.set_mode("a", 0o750);
+        desk.call(tool, json!({ "path": "a", "edits": one("x", "y") })).unwrap();
+        assert_eq!(desk.mode("a"), 0o750);
+    }
+
+    #[test]
+    fn the_expected_hash_guards_against_another_file() {
+        let desk = Desk::with(&[("a", "x")]);
+        let hash = super::super::read::tool;
+        let read = desk.call(hash, json!({ "path": "a" })).unwrap().structured["sha256"].as_str().unwrap().to_owned();
+        let edit = |expected: &str| {
+            desk.call(tool, json!({ "path": "a", "edits": one("x", "x"), "expected_sha256": expected }))
+        };
+        for expected in [read.clone(), read.to_uppercase(), format!("sha256:{read}")] {
+            assert_eq!(edit(&expected).unwrap().structured["sha256"], json!(read));
+        }
+        desk.file("a", "x ");
+        assert_eq!(edit(&read).unwrap_err().code, "hash_mismatch");
+        assert_eq!(edit("").unwrap_err().code, "hash_mismatch");
+    }
+
+    #[test]
+    fn what_changed_is_shown() {
+        let desk = Desk::with(&[("a", "one\ntwo three\nfour\nfive\n")]);
+        let edits = json!([
+            { "old": "two", "new": "2" }, { "old": "three", "new": "3" }, { "old": "five\n", "new": "" },
+        ]);
+        let output = desk.call(tool, json!({ "path": "a", "edits": edits })).unwrap();
+        assert_eq!(
+            output.text,
+            "Applied 3 edit(s), 3 replacement(s), to a\n@@ line 2 @@\n-two three\n+2 3\n@@ line 4 @@\n-five"
+        );
+        let sha256 = Digest::of(b"one\n2 3\nfour\n").hex();
+        assert_eq!(output.structured, json!({ "path": "a", "edits_applied": 3, "replacements": 3, "sha256": sha256 }));
+    }
+
+    #[test]
+    fn a_long_summary_is_cut() {
+        let desk = Desk::with(&[("a", &"line x\n".repeat(500))]);
+        let edits = json!([{ "old": "x", "new": "y", "replace_all": true }]);
+        let output = desk.call(tool, json!({ "path": "a", "edits": edits })).unwrap();
+        assert!(output.text.ends_with("[490 more replacements]"), "{}", output.text);
+        let edits = json!([{ "old": "line y\n".repeat(500), "new": "z".repeat(1000) }]);
+        let output = desk.call(tool, json!({ "path": "a", "edits": edits })).unwrap();
+        assert!(output.text.contains("-[488 more lines]\n+zzz") && output.text.ends_with("z[..]"), "{}", output.text);
+    }
+
+    #[test]
+    fn a_file_that_is_or_gets_too_large_is_left_alone() {
+        let large = [vec![b'a'; MAX_WHOLE as usize], b"x".to_vec()].concat();
+        check(&large, one("x", ""), Err("too_large"));
+        check(&large[1..], one("x", "yy"), Err("too_large"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_edited() {
+        let desk = Desk::with(&[("d/x", "a")]);
+        desk.link("l", "d/x");
+        for (path, code) in [("d", "is_a_directory"), ("none", "not_found"), ("no/x", "not_found")] {
+            assert_eq!(desk.code(tool, json!({ "path": path, "edits": one("a", "b") })), code);
+        }
+        let fault = desk.call(tool, json!({ "path": "l", "edits": one("a", "b") })).unwrap_err();
+        assert_eq!(
+            (fault.code.as_ref(), fault.remedy.as_str()),
+            ("path_is_a_link", "Name the file it leads to: `d/x`.")
+        );
+        assert_eq!(desk.text("d/x"), "a");
+    }
+
+    #[test]
+    fn edits_of_one_file_at_the_same_time_all_survive() {
+        let desk = Desk::with(&[("a", &(0..8).map(|n| format!("<{n}>\n")).collect::<String>())]);
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let desk = &desk;
+                scope.spawn(move || {
+                    let edits = one(&format!("<{n}>"), &format!("done {n}"));
+                    desk.call(tool, json!({ "path": "a", "edits": edits })).unwrap()
+                });
+            }
+        });
+        assert_eq!(desk.text("a"), (0..8).map(|n| format!("done {n}\n")).collect::<String>());
+    }
+}

@@ -132,3 +132,136 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let output = Output { path, paths, total, unreadable: walked.unreadable };
     Ok(Answer::with_text(output, text.trim_end()).truncated(cut))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use toolgate_contract::{Truncated, Unit};
+
+    use super::{super::desk::Desk, *};
+
+    fn check(desk: &Desk, arguments: Value, expected: &[&str]) {
+        let output = desk.call(tool, arguments).unwrap();
+        assert_eq!(output.structured["paths"], json!(expected));
+        assert_eq!(output.structured["total"], json!(expected.len()));
+        let text = if expected.is_empty() { "[no files match]".to_owned() } else { expected.join("\n") };
+        assert_eq!((output.text, output.truncated), (text, None));
+    }
+
+    #[test]
+    fn a_name_is_found_anywhere_and_a_path_from_where_the_search_starts() {
+        let desk = Desk::with(&[("a.ml", ""), ("src/b.ml", ""), ("src/x/c.ml", ""), ("src/b.mli", ""), (".h.ml", "")]);
+        check(&desk, json!({ "pattern": "*.ml" }), &[".h.ml", "a.ml", "src/b.ml", "src/x/c.ml"]);
+        check(&desk, json!({ "pattern": "src/*.ml" }), &["src/b.ml"]);
+        check(&desk, json!({ "pattern": "**/*.ml", "path": "src" }), &["src/b.ml", "src/x/c.ml"]);
+        check(&desk, json!({ "pattern": "x/*", "path": "src" }), &["src/x/c.ml"]);
+        check(&desk, json!({ "pattern": "src" }), &[]);
+        check(&desk, json!({ "pattern": "b" }), &[]);
+    }
+
+    #[test]
+    fn depth_is_counted_from_where_the_search_starts() {
+        let desk = Desk::with(&[("1", ""), ("d/2", ""), ("d/e/3", "")]);
+        check(&desk, json!({ "pattern": "*", "max_depth": 1 }), &["1"]);
+        check(&desk, json!({ "pattern": "*", "max_depth": 2 }), &["1", "d/2"]);
+        check(&desk, json!({ "pattern": "*", "max_depth": 1, "path": "d" }), &["d/2"]);
+        check(&desk, json!({ "pattern": "*", "max_depth": 0 }), &["1", "d/2", "d/e/3"]);
+    }
+
+    #[test]
+    fn ignore_files_are_obeyed_and_the_nearest_wins() {
+        let desk = Desk::with(&[
+            (".gitignore", "*.log\n/top\nout/\n# no\n\nkept.log\n"),
+            ("a.log", ""),
+            ("a.txt", ""),
+            ("top/x", ""),
+            ("sub/top/x", ""),
+            ("out/x", ""),
+            ("sub/out", ""),
+            ("sub/.gitignore", "!kept.log\nlocal\n"),
+            ("sub/kept.log", ""),
+            ("sub/other.log", ""),
+            ("sub/local", ""),
+            ("local", ""),
+            ("both/.gitignore", "x*\n"),
+            ("both/.ignore", "!x1\ny\n"),
+            ("both/x1", ""),
+            ("both/x2", ""),
+            ("both/y", ""),
+        ]);
+        let found = [
+            ".gitignore",
+            "a.txt",
+            "both/.gitignore",
+            "both/.ignore",
+            "both/x1",
+            "local",
+            "sub/.gitignore",
+            "sub/kept.log",
+            "sub/out",
+            "sub/top/x",
+        ];
+        check(&desk, json!({ "pattern": "*" }), &found);
+        // Rules above the start hold as well; a start that is ignored itself is searched all the same.
+        check(&desk, json!({ "pattern": "*.log", "path": "sub" }), &["sub/kept.log"]);
+        check(&desk, json!({ "pattern": "*", "path": "out" }), &["out/x"]);
+        check(&desk, json!({ "pattern": "a.*", "include_ignored": true }), &["a.log", "a.txt"]);
+    }
+
+    #[test]
+    fn directories_of_tools_are_left_out_unless_asked_for() {
+        let desk = Desk::with(&[
+            (".git/x", ""),
+            ("a/node_modules/x", ""),
+            ("_build/x", ""),
+            ("_opam/x", ""),
+            ("b/x", ""),
+            ("c/.git", ""),
+        ]);
+        check(&desk, json!({ "pattern": "*" }), &["b/x", "c/.git"]);
+        let all = [".git/x", "_build/x", "_opam/x", "a/node_modules/x", "b/x"];
+        check(&desk, json!({ "pattern": "x", "include_ignored": true }), &all);
+        check(&desk, json!({ "pattern": "x", "path": "a/node_modules" }), &["a/node_modules/x"]);
+    }
+
+    #[test]
+    fn links_are_listed_and_not_followed() {
+        let desk = Desk::with(&[("d/x", "")]);
+        desk.link("l", "d");
+        desk.link("d/up", "..");
+        check(&desk, json!({ "pattern": "*" }), &["d/up", "d/x", "l"]);
+        check(&desk, json!({ "pattern": "x", "path": "l" }), &["d/x"]);
+    }
+
+    #[test]
+    fn the_first_thousand_are_the_same_each_time_and_all_are_counted() {
+        let desk = Desk::new();
+        for n in 0..1200 {
+            desk.file(&format!("{}/{n:04}", n % 7), "");
+        }
+        let first = desk.call(tool, json!({ "pattern": "*" })).unwrap();
+        let shown = first.structured["paths"].as_array().unwrap().clone();
+        assert!(shown.is_sorted_by_key(|path| path.as_str().unwrap().to_owned()));
+        assert_eq!(first.truncated, Some(Truncated { shown: 1000, total: 1200, unit: Unit::Items }));
+        assert!(first.text.ends_with("[truncated: 1000 of 1200 files; narrow the pattern or the path]"));
+        for _ in 0..5 {
+            assert_eq!(desk.call(tool, json!({ "pattern": "*" })).unwrap(), first);
+        }
+    }
+
+    #[test]
+    fn a_deep_tree_is_walked_to_its_end() {
+        let desk = Desk::new();
+        let deep = "d/".repeat(300);
+        desk.file(&format!("{deep}end"), "");
+        check(&desk, json!({ "pattern": "end" }), &[&format!("{deep}end")]);
+    }
+
+    #[test]
+    fn what_cannot_be_searched_is_said() {
+        let desk = Desk::with(&[("a", "")]);
+        assert_eq!(desk.code(tool, json!({ "pattern": "{" })), "bad_pattern");
+        assert_eq!(desk.code(tool, json!({ "pattern": "*", "path": "a" })), "not_a_directory");
+        assert_eq!(desk.code(tool, json!({ "pattern": "*", "path": ".." })), "path_outside_workspace");
+    }
+}

@@ -113,7 +113,8 @@ struct Match {
     line: u64,
     /// The line; a long one is cut around the match.
     text: String,
-    /// The lines around it that do not match themselves.
+    /// The lines around it that do not match themselves; left out when there are none.
+    #[serde(default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     context: Vec<ContextLine>,
 }
@@ -182,7 +183,8 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
 fn compile(input: &Input) -> Result<RegexMatcher, Fault> {
     RegexMatcherBuilder::new()
         .case_insensitive(input.ignore_case)
-        // `$` comes before a carriage return as well.
+        // `^` and `$` are about lines, and `$` comes before a carriage return as well.
+        .multi_line(true)
         .crlf(true)
         .size_limit(16 * 1024 * 1024)
         .dfa_size_limit(64 * 1024 * 1024)
@@ -438,4 +440,169 @@ fn around(lines: &[Line], i: usize, context: usize) -> Vec<ContextLine> {
         .filter(|line| !line.matches && line.number.abs_diff(middle) <= context as u64)
         .map(|line| ContextLine { line: line.number, text: line.text.clone() })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use toolgate_contract::{Caps, Truncated, Unit};
+
+    use super::{super::desk::Desk, *};
+
+    /// Searches and compares what the model reads.
+    fn check(desk: &Desk, arguments: Value, expected: &str) -> Value {
+        let output = desk.call(tool, arguments).unwrap();
+        assert_eq!((output.text.as_str(), output.truncated), (expected, None));
+        output.structured
+    }
+
+    #[test]
+    fn a_match_is_anywhere_in_a_line_and_told_with_path_and_number() {
+        let desk = Desk::with(&[("src/a.rs", "let x = 1;\nuse foo;\n  foo(x)\n"), ("b.txt", "foo")]);
+        let structured =
+            check(&desk, json!({ "pattern": "foo" }), "b.txt:1:foo\nsrc/a.rs:2:use foo;\nsrc/a.rs:3:  foo(x)");
+        assert_eq!(
+            structured,
+            json!({
+                "path": ".",
+                "matches": [
+                    { "path": "b.txt", "line": 1, "text": "foo" },
+                    { "path": "src/a.rs", "line": 2, "text": "use foo;" },
+                    { "path": "src/a.rs", "line": 3, "text": "  foo(x)" },
+                ],
+                "total": 3, "files_searched": 2, "skipped_binary": 0, "unreadable": 0,
+            })
+        );
+    }
+
+    #[test]
+    fn the_pattern_is_a_regular_expression() {
+        let desk = Desk::with(&[("a", "fn main() {\nFN x\nprice: 12\r\n")]);
+        check(&desk, json!({ "pattern": r"fn \w+\(" }), "a:1:fn main() {");
+        check(&desk, json!({ "pattern": "^fn", "ignore_case": true }), "a:1:fn main() {\na:2:FN x");
+        check(&desk, json!({ "pattern": r"\d+$" }), "a:3:price: 12");
+        check(&desk, json!({ "pattern": "none" }), "[no matches in 1 files]");
+        for pattern in ["(", "a\\nb", "(?=x)", "a{999999}", "(?:\\w{100}){100}"] {
+            assert_eq!(desk.code(tool, json!({ "pattern": pattern })), "bad_pattern", "{pattern}");
+        }
+    }
+
+    #[test]
+    fn globs_take_in_and_leave_out() {
+        let desk = Desk::with(&[("a.rs", "x"), ("src/b.rs", "x"), ("src/c.ts", "x")]);
+        check(&desk, json!({ "pattern": "x", "glob": "*.rs" }), "a.rs:1:x\nsrc/b.rs:1:x");
+        check(&desk, json!({ "pattern": "x", "glob": "!*.rs" }), "src/c.ts:1:x");
+        check(&desk, json!({ "pattern": "x", "glob": "src/*" }), "src/b.rs:1:x\nsrc/c.ts:1:x");
+        check(&desk, json!({ "pattern": "x", "glob": "b.*", "path": "src" }), "src/b.rs:1:x");
+        assert_eq!(desk.code(tool, json!({ "pattern": "x", "glob": "[" })), "bad_pattern");
+    }
+
+    #[test]
+    fn a_file_can_be_searched_alone() {
+        let desk = Desk::with(&[("node_modules/a", "x\ny\n"), ("b", "x")]);
+        desk.link("l", "b");
+        check(&desk, json!({ "pattern": "x", "path": "node_modules/a" }), "node_modules/a:1:x");
+        check(&desk, json!({ "pattern": "x", "path": "node_modules" }), "node_modules/a:1:x");
+        check(&desk, json!({ "pattern": "x", "path": "l" }), "b:1:x");
+        check(&desk, json!({ "pattern": "x" }), "b:1:x");
+        assert_eq!(desk.code(tool, json!({ "pattern": "x", "path": "none" })), "not_found");
+    }
+
+    #[test]
+    fn context_is_shown_once_and_groups_are_set_apart() {
+        let desk = Desk::with(&[("a", "1\nhit 2\n3\n4\n5\n6\nhit 7\nhit 8\n"), ("b", "hit")]);
+        let text = "a-1-1\na:2:hit 2\na-3-3\n--\na-6-6\na:7:hit 7\na:8:hit 8\n--\nb:1:hit";
+        let structured = check(&desk, json!({ "pattern": "hit", "context_lines": 1 }), text);
+        assert_eq!(
+            structured["matches"],
+            json!([
+                { "path": "a", "line": 2, "text": "hit 2",
+                  "context": [{ "line": 1, "text": "1" }, { "line": 3, "text": "3" }] },
+                { "path": "a", "line": 7, "text": "hit 7", "context": [{ "line": 6, "text": "6" }] },
+                { "path": "a", "line": 8, "text": "hit 8" },
+                { "path": "b", "line": 1, "text": "hit" },
+            ])
+        );
+    }
+
+    #[test]
+    fn what_is_no_text_is_left_out_and_counted() {
+        let desk = Desk::with(&[("a", "x")]);
+        desk.file("bin", b"x\nx\0\n");
+        // The byte that tells comes after matches that were already seen.
+        desk.file("late", [b"x\n".repeat(100_000), b"\0".to_vec()].concat());
+        let structured = check(&desk, json!({ "pattern": "x" }), "a:1:x");
+        assert_eq!((&structured["skipped_binary"], &structured["files_searched"]), (&json!(2), &json!(1)));
+        let text = "[no matches in 0 files]\n[1 binary files were left out]";
+        check(&desk, json!({ "pattern": "x", "path": "bin" }), text);
+    }
+
+    #[test]
+    fn encodings_are_searched_as_text() {
+        let desk = Desk::new();
+        desk.file(
+            "a",
+            [b"\xff\xfe".to_vec(), "naïve\nx\n".encode_utf16().flat_map(u16::to_le_bytes).collect()].concat(),
+        );
+        desk.file("b", "\u{feff}naïve\n");
+        desk.file("c", b"na\xefve\nnaive\n");
+        check(&desk, json!({ "pattern": "^naïve$" }), "a:1:naïve\nb:1:naïve");
+        check(&desk, json!({ "pattern": "ve", "path": "c" }), "c:1:na\u{fffd}ve\nc:2:naive");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_match() {
+        let desk = Desk::with(&[("a", &format!("{}NEEDLE{}\n", "é".repeat(1000), "z".repeat(1000)))]);
+        let text = desk.call(tool, json!({ "pattern": "NEEDLE" })).unwrap().structured["matches"][0]["text"].clone();
+        let text = text.as_str().unwrap();
+        assert!(text.contains("NEEDLE") && text.starts_with("[..]é") && text.ends_with("z[..]"), "{text}");
+        assert!(text.len() <= MAX_LINE + 8, "{}", text.len());
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_into_memory_is_counted_as_unreadable() {
+        let desk = Desk::with(&[("a", "x")]);
+        desk.file("long", vec![b'x'; MAX_LINE_HELD + 100_000]);
+        let output = desk.call(tool, json!({ "pattern": "x" })).unwrap();
+        assert_eq!(output.text, "a:1:x\n[1 files or directories could not be read]");
+        assert_eq!(output.structured["unreadable"], json!(1));
+    }
+
+    #[test]
+    fn the_first_matches_are_the_same_each_time_and_all_are_counted() {
+        let desk = Desk::new();
+        for n in 0..90 {
+            desk.file(&format!("{}/{n:03}", n % 4), "hit\n".repeat(20));
+        }
+        let first = desk.call(tool, json!({ "pattern": "hit" })).unwrap();
+        assert_eq!(first.truncated, Some(Truncated { shown: 1000, total: 1800, unit: Unit::Items }));
+        assert!(first.text.starts_with("0/000:1:hit\n0/000:2:hit\n"));
+        let end = "[truncated: 1000 of 1800 matches; narrow the pattern, the path or the glob]";
+        assert_eq!(first.text.lines().last(), Some(end));
+        for _ in 0..5 {
+            assert_eq!(desk.call(tool, json!({ "pattern": "hit" })).unwrap(), first);
+        }
+    }
+
+    #[test]
+    fn text_and_structure_are_cut_at_the_same_match() {
+        let desk = Desk::with(&[("a", "hit 1\nhit 2\nhit 3\n")]);
+        let caps = Caps { output_bytes: 512 + 25, ..Caps::DEFAULT };
+        let output = desk.call_capped(tool, json!({ "pattern": "hit" }), caps).unwrap();
+        assert!(output.text.starts_with("a:1:hit 1\na:2:hit 2\n[truncated: 2 of 3 matches"), "{}", output.text);
+        assert_eq!(output.structured["matches"].as_array().unwrap().len(), 2);
+        assert_eq!(output.structured["total"], json!(3));
+    }
+
+    #[test]
+    fn a_read_ends_when_the_call_is_stopped() {
+        let desk = Desk::with(&[("a", "x")]);
+        let tool = tool();
+        let cx = desk.cx(&tool, Caps::DEFAULT);
+        let file = cx.workspace().unwrap().open_file("a").unwrap().file;
+        let mut reader = Stoppable { file: &file, stop: cx.stop_flag() };
+        assert_eq!(io::Read::read(&mut reader, &mut [0; 1]).unwrap(), 1);
+        desk.stop.time_out();
+        assert!(io::Read::read(&mut reader, &mut [0; 1]).is_err());
+    }
 }

@@ -166,3 +166,88 @@ fn line(entry: &Entry) -> String {
     let _ = writeln!(line, "  {}  {}{slash}", entry.modified.as_deref().unwrap_or("-"), one_line(&entry.name));
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use toolgate_contract::{Truncated, Unit};
+
+    use super::{super::desk::Desk, *};
+
+    /// The names and kinds that a listing shows.
+    fn check(desk: &Desk, arguments: Value, expected: &[(&str, &str)]) {
+        let listed = desk.call(tool, arguments).unwrap().structured;
+        let entries: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|e| (&e["name"], &e["type"])).collect();
+        let wanted: Vec<_> = expected.iter().map(|(name, kind)| (json!(name), json!(kind))).collect();
+        assert_eq!(entries, wanted.iter().map(|(name, kind)| (name, kind)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn entries_are_sorted_and_typed() {
+        let desk = Desk::with(&[("b.rs", "12345"), ("a/x", ""), (".h", ""), ("C", "")]);
+        desk.link("l", "b.rs");
+        check(&desk, json!({}), &[(".h", "file"), ("C", "file"), ("a", "dir"), ("b.rs", "file"), ("l", "link")]);
+        check(&desk, json!({ "path": "a" }), &[("x", "file")]);
+    }
+
+    #[test]
+    fn an_entry_has_its_size_and_time() {
+        let desk = Desk::with(&[("a/b.rs", "12345")]);
+        desk.dir("a/d");
+        desk.set_time("a/b.rs", 1_700_000_000);
+        desk.set_time("a/d", 0);
+        let output = desk.call(tool, json!({ "path": "a" })).unwrap();
+        assert_eq!(
+            output.structured,
+            json!({
+                "path": "a",
+                "entries": [
+                    { "name": "b.rs", "type": "file", "size": 5, "modified": "2023-11-14T22:13:20Z" },
+                    { "name": "d", "type": "dir", "size": null, "modified": "1970-01-01T00:00:00Z" },
+                ],
+                "total": 2,
+            })
+        );
+        assert_eq!(
+            output.text,
+            "file           5  2023-11-14T22:13:20Z  b.rs\ndir            -  1970-01-01T00:00:00Z  d/"
+        );
+    }
+
+    #[test]
+    fn the_pattern_filters() {
+        let desk = Desk::with(&[("a.rs", ""), ("b.rs", ""), ("a.txt", ""), ("rs", "")]);
+        check(&desk, json!({ "pattern": "*.rs" }), &[("a.rs", "file"), ("b.rs", "file")]);
+        check(&desk, json!({ "pattern": "a.*" }), &[("a.rs", "file"), ("a.txt", "file")]);
+        check(&desk, json!({ "pattern": "none" }), &[]);
+        assert_eq!(desk.call(tool, json!({ "pattern": "none" })).unwrap().text, "[no entries]");
+        assert_eq!(desk.code(tool, json!({ "pattern": "[" })), "bad_pattern");
+    }
+
+    #[test]
+    fn more_than_a_thousand_are_counted() {
+        let desk = Desk::new();
+        for n in 0..1003 {
+            desk.file(&format!("{n:04}"), "");
+        }
+        let output = desk.call(tool, json!({})).unwrap();
+        assert_eq!(output.truncated, Some(Truncated { shown: 1000, total: 1003, unit: Unit::Items }));
+    }
+
+    #[test]
+    fn strange_names_stay_on_one_line() {
+        let desk = Desk::with(&[("a\nb", "")]);
+        desk.raw_file(b"c\xff");
+        check(&desk, json!({}), &[("a\nb", "file"), ("c\\xff", "file")]);
+        assert_eq!(desk.call(tool, json!({})).unwrap().text.lines().count(), 2);
+    }
+
+    #[test]
+    fn only_directories_are_listed() {
+        let desk = Desk::with(&[("a", "")]);
+        desk.link("l", ".");
+        assert_eq!(desk.code(tool, json!({ "path": "a" })), "not_a_directory");
+        assert_eq!(desk.code(tool, json!({ "path": "none" })), "not_found");
+        assert_eq!(desk.call(tool, json!({ "path": "l" })).unwrap().structured["path"], json!("."));
+    }
+}

@@ -426,3 +426,180 @@ impl Lines {
         (self.shown < total).then_some(Truncated { shown: self.shown, total, unit: Unit::Lines })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use toolgate_contract::Caps;
+
+    use super::{super::desk::Desk, *};
+
+    /// Reads `a`, which has this content, and compares what the model sees and where it was cut.
+    fn check(content: impl AsRef<[u8]>, arguments: Value, text: &str, cut: Option<(u64, u64, Unit)>) -> Value {
+        check_capped(content, arguments, tool().def.caps, text, cut)
+    }
+
+    fn check_capped(
+        content: impl AsRef<[u8]>,
+        mut arguments: Value,
+        caps: Caps,
+        text: &str,
+        cut: Option<(u64, u64, Unit)>,
+    ) -> Value {
+        let desk = Desk::new();
+        desk.file("a", content);
+        arguments["path"] = json!("a");
+        let output = desk.call_capped(tool, arguments, caps).unwrap();
+        let cut = cut.map(|(shown, total, unit)| Truncated { shown, total, unit });
+        assert_eq!((output.text.as_str(), output.truncated), (text, cut));
+        assert!(output.text.len() <= caps.output_bytes && output.text.lines().count() <= caps.output_lines);
+        output.structured
+    }
+
+    fn small(output_bytes: usize) -> Caps {
+        // Most of it is room for the remark below the text.
+        Caps { output_bytes: output_bytes + 512, ..tool().def.caps }
+    }
+
+    #[test]
+    fn lines_come_with_their_numbers() {
+        let structured = check("one\ntwo\n", json!({}), "     1\tone\n     2\ttwo", None);
+        assert_eq!(
+            structured,
+            json!({
+                "path": "a", "encoding": "utf-8", "lossy": false, "line_endings": "lf", "text": "one\ntwo\n",
+                "base64": null, "first_line": 1, "last_line": 2, "total_lines": 2, "size_bytes": 8,
+                "sha256": "c3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8",
+            })
+        );
+    }
+
+    #[test]
+    fn a_line_has_the_same_number_in_every_range() {
+        let content = "a\nb\nc\nd";
+        check(content, json!({ "offset": 2 }), "     3\tc\n     4\td", None);
+        check(content, json!({ "offset": 1, "limit": 2 }), "     2\tb\n     3\tc", None);
+        check(content, json!({ "offset": 3, "limit": 9 }), "     4\td", None);
+        let structured = check(content, json!({ "offset": 1, "limit": 2 }), "     2\tb\n     3\tc", None);
+        let range = ["text", "first_line", "last_line", "total_lines"].map(|key| structured[key].clone());
+        assert_eq!(range, [json!("b\nc\n"), json!(2), json!(3), json!(4)]);
+    }
+
+    #[test]
+    fn an_empty_answer_says_why() {
+        check("", json!({}), "[the file is empty]", None);
+        let structured = check("a\n", json!({ "offset": 5 }), "[nothing here: the file has 1 lines]", None);
+        assert_eq!((&structured["first_line"], &structured["total_lines"]), (&Value::Null, &json!(1)));
+    }
+
+    #[test]
+    fn two_thousand_lines_are_shown_unless_more_are_asked_for() {
+        let content: String = (1..=2500).map(|n| format!("{n}\n")).collect();
+        let numbered =
+            |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n:>6}\t{n}")).collect::<Vec<_>>().join("\n");
+        let first = numbered(1..=2000) + "\n[truncated: 2000 of 2500 lines; continue with offset 2000]";
+        check(&content, json!({}), &first, Some((2000, 2500, Unit::Lines)));
+        check(&content, json!({ "offset": 2000 }), &numbered(2001..=2500), None);
+        check(&content, json!({ "limit": 2000 }), &numbered(1..=2000), None);
+        let capped = numbered(1..=2002) + "\n[truncated: 2002 of 2400 lines; continue with offset 2002]";
+        check(&content, json!({ "limit": 2400 }), &capped, Some((2002, 2400, Unit::Lines)));
+    }
+
+    #[test]
+    fn bytes_run_out_at_the_end_of_a_line() {
+        let text = "     1\taaaa\n     2\tbbbb\n[truncated: 2 of 3 lines; continue with offset 2]";
+        check_capped("aaaa\nbbbb\ncccc\n", json!({}), small(30), text, Some((2, 3, Unit::Lines)));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_cut_at_a_character_and_reading_goes_on_behind_it() {
+        let content = format!("{}\nlast\n", "é".repeat(100));
+        let first =
+            format!("     1\t{}\n[truncated: 22 of 206 bytes; line 1 is cut, continue with offset 1]", "é".repeat(11));
+        let structured = check_capped(&content, json!({}), small(30), &first, Some((22, 206, Unit::Bytes)));
+        assert_eq!(structured["text"], json!("é".repeat(11)));
+        check_capped(&content, json!({ "offset": 1 }), small(30), "     2\tlast", None);
+    }
+
+    #[test]
+    fn line_endings_are_shown_plain_and_told() {
+        let structured = check("a\r\nb\r\n", json!({}), "     1\ta\n     2\tb", None);
+        assert_eq!((&structured["line_endings"], &structured["text"]), (&json!("crlf"), &json!("a\nb\n")));
+        assert_eq!(check("a\r\nb\n", json!({}), "     1\ta\n     2\tb", None)["line_endings"], json!("mixed"));
+        assert_eq!(check("a\rb", json!({}), "     1\ta\rb", None)["line_endings"], json!("none"));
+    }
+
+    #[test]
+    fn a_carriage_return_at_the_edge_of_a_piece_is_part_of_the_ending() {
+        let content = format!("{}\r\nx\r\n", "a".repeat(HEAD - 1));
+        let text = format!("     1\t{}\n     2\tx", "a".repeat(HEAD - 1));
+        assert_eq!(check(content, json!({}), &text, None)["line_endings"], json!("crlf"));
+    }
+
+    #[test]
+    fn encodings_are_decoded_and_named() {
+        let utf16 = |mark: &[u8], bytes: fn(u16) -> [u8; 2]| {
+            [mark.to_vec(), "hé\n日".encode_utf16().flat_map(bytes).collect()].concat()
+        };
+        let text = "     1\thé\n     2\t日\n[decoded from UTF-16]";
+        let le = check(utf16(b"\xff\xfe", u16::to_le_bytes), json!({}), text, None);
+        let be = check(utf16(b"\xfe\xff", u16::to_be_bytes), json!({}), text, None);
+        let bom = check("\u{feff}a\n", json!({}), "     1\ta", None);
+        let named = [le, be, bom].map(|s| (s["encoding"].clone(), s["lossy"].clone()));
+        assert_eq!(named, ["utf-16le", "utf-16be", "utf-8-bom"].map(|name| (json!(name), json!(false))));
+    }
+
+    #[test]
+    fn broken_bytes_are_shown_as_such() {
+        let text = "     1\tcaf\u{fffd}\n[some bytes are no valid text and are shown as U+FFFD]";
+        assert_eq!(check(b"caf\xe9\n", json!({}), text, None)["lossy"], json!(true));
+    }
+
+    #[test]
+    fn a_binary_file_comes_as_base64() {
+        let structured = check(b"\x7fELF\0\0", json!({}), "[binary file of 6 bytes, as base64]\nf0VMRgAA", None);
+        let told = ["encoding", "text", "base64", "size_bytes"].map(|key| structured[key].clone());
+        assert_eq!(told, [json!("binary"), Value::Null, json!("f0VMRgAA"), json!(6)]);
+        let text = "[binary file of 9 bytes, as base64]\nAAECAwQF\n[truncated: 6 of 9 bytes]";
+        check_capped(b"\0\x01\x02\x03\x04\x05\x06\x07\x08", json!({}), small(8), text, Some((6, 9, Unit::Bytes)));
+    }
+
+    #[test]
+    fn a_large_file_is_read_in_part_whatever_its_size() {
+        let line = format!("{}\n", "x".repeat(99));
+        let lines = MAX_WHOLE as usize / 100 + 10;
+        let desk = Desk::new();
+        desk.file("a", line.repeat(lines));
+        let read = |arguments| desk.call(tool, arguments).unwrap();
+
+        let start = read(json!({ "path": "a" }));
+        let size = lines as u64 * 100;
+        let shown = start.structured["last_line"].as_u64().unwrap();
+        assert_eq!(start.truncated, Some(Truncated { shown: shown * 100, total: size, unit: Unit::Bytes }));
+        assert_eq!((&start.structured["total_lines"], &start.structured["sha256"]), (&Value::Null, &Value::Null));
+        assert!(start.text.ends_with(&format!("continue with offset {shown}]")), "{}", start.text.len());
+
+        let end = read(json!({ "path": "a", "offset": lines - 2, "limit": 5 }));
+        assert_eq!(end.text.lines().count(), 2);
+        assert_eq!((&end.structured["total_lines"], end.truncated), (&json!(lines), None));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        let desk = Desk::with(&[("d/x", "")]);
+        assert_eq!(desk.code(tool, json!({ "path": "d" })), "is_a_directory");
+        assert_eq!(desk.code(tool, json!({ "path": "none" })), "not_found");
+        assert_eq!(desk.code(tool, json!({ "path": "d/x/y" })), "not_a_directory");
+        assert_eq!(desk.code(tool, json!({ "path": "d/x/" })), "not_a_directory");
+    }
+
+    #[test]
+    fn a_path_is_told_as_the_file_that_was_read() {
+        let desk = Desk::with(&[("d/x", "1")]);
+        desk.link("l", "d");
+        let absolute = desk.at("d/x").to_string_lossy().into_owned();
+        for path in ["d/x", "l/x", "./d//x", "d/../l/x", &absolute] {
+            assert_eq!(desk.call(tool, json!({ "path": path })).unwrap().structured["path"], json!("d/x"), "{path}");
+        }
+    }
+}

@@ -245,3 +245,88 @@ fn make_dir(parent: &OpenDir, name: &str, path: &str) -> Result<(), Fault> {
         Err(errno) => Err(fault::from_errno(errno, path)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use toolgate_contract::Caps;
+
+    use super::{super::desk::Desk, *};
+    use crate::Tool;
+
+    const WRITE: fn() -> Tool = super::super::write::tool;
+
+    /// Takes a slot for `a`, reads it, lets `meanwhile` happen, and tries to put `new` there.
+    fn check(meanwhile: impl Fn(&Desk), expected: Result<(), &str>, after: &str) {
+        let desk = Desk::with(&[("a", "old")]);
+        desk.set_time("a", 1_000);
+        let slot = Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "a", MissingDirs::Fail).unwrap();
+        let (_, before) = slot.open().unwrap();
+        meanwhile(&desk);
+        let result = slot.replace_unchanged(b"new", &before);
+        assert_eq!(result.map_err(|fault| fault.code.into_owned()), expected.map_err(str::to_owned));
+        assert_eq!(desk.text("a"), after);
+        assert!(!desk.names().iter().any(|name| name.contains("toolgate")), "{:?}", desk.names());
+    }
+
+    #[test]
+    fn a_change_in_between_is_not_overwritten() {
+        check(|_| {}, Ok(()), "new");
+        check(|desk| desk.file("a", "theirs"), Err("changed_meanwhile"), "theirs");
+        // The same size at the same time is told by the kernel's own time of change.
+        let same_size = |desk: &Desk| {
+            desk.file("a", "OLD");
+            desk.set_time("a", 1_000);
+        };
+        check(same_size, Err("changed_meanwhile"), "OLD");
+        check(|desk| desk.replace("a", "other"), Err("changed_meanwhile"), "other");
+    }
+
+    #[test]
+    fn a_change_in_between_may_be_tried_again() {
+        let desk = Desk::with(&[("a", "old")]);
+        let slot = Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "a", MissingDirs::Fail).unwrap();
+        let (_, before) = slot.open().unwrap();
+        desk.file("a", "theirs");
+        assert!(slot.replace_unchanged(b"new", &before).unwrap_err().retryable);
+    }
+
+    #[test]
+    fn a_held_directory_is_waited_for_and_given_up_when_the_call_is_stopped() {
+        let desk = Desk::with(&[("a", "old")]);
+        let held = Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "a", MissingDirs::Fail).unwrap();
+        std::thread::scope(|scope| {
+            let waiting =
+                scope.spawn(|| Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "b", MissingDirs::Fail).map(drop));
+            desk.stop.cancel();
+            assert_eq!(waiting.join().unwrap().unwrap_err().code, "cancelled");
+        });
+        drop(held);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing_behind() {
+        let desk = Desk::with(&[("a", "old")]);
+        let slot = Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "a", MissingDirs::Fail).unwrap();
+        desk.swap_for_dir("a");
+        assert_eq!(slot.replace(b"new", None).unwrap_err().code, "is_a_directory");
+        assert_eq!(desk.names(), ["a"]);
+    }
+
+    #[test]
+    fn a_reader_sees_the_old_or_the_new_and_nothing_between() {
+        let (old, new) = ("o".repeat(300_000), "n".repeat(300_000));
+        let desk = Desk::with(&[("a", &old)]);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for round in 0..40 {
+                    let content = if round % 2 == 0 { &new } else { &old };
+                    desk.call(WRITE, serde_json::json!({ "path": "a", "content": content })).unwrap();
+                }
+            });
+            while !writer.is_finished() {
+                let seen = desk.text("a");
+                assert!(seen == old || seen == new, "half of a file was seen: {} bytes", seen.len());
+            }
+        });
+    }
+}

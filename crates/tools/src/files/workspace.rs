@@ -165,8 +165,10 @@ impl Workspace {
         flags: OFlags,
         resolve: ResolveFlags,
     ) -> Result<OwnedFd, Errno> {
+        // The kernel takes no other flags beside this one.
+        let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | ALWAYS };
         for _ in 0..LOOKUPS {
-            match rustix::fs::openat2(&self.root.dir, path, flags | ALWAYS, Mode::empty(), resolve) {
+            match rustix::fs::openat2(&self.root.dir, path, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 settled => return settled,
             }
