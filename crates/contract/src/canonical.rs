@@ -9,6 +9,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use sha2::Digest as _;
 
+use crate::spelling::spell;
+
 /// A SHA-256 hash, written `sha256:<hex>`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
@@ -64,7 +66,7 @@ impl Serialize for Digest {
 
 /// The one spelling of a value. It fails only for values JSON cannot hold (a map with keys that are no strings).
 pub fn canonical_json(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    serde_json_canonicalizer::to_vec(value)
+    spell(value)
 }
 
 /// The hash of that spelling.

@@ -15,6 +15,7 @@ mod fault;
 mod nearest;
 mod outcome;
 mod record;
+mod spelling;
 mod tool;
 
 pub use action::{ActionRegistry, ActionType, BadAction};
