@@ -35,7 +35,7 @@ pub(crate) const APPLICATION: i64 = 0x5467_4175;
 /// Every record whose number is a multiple of this is a checkpoint.
 pub(crate) const CHECKPOINT_EVERY: u64 = 1_000;
 
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 16384;
 
 /// The whole schema, in the order it is made: what `sqlite_schema` must hold.
 pub(crate) const SCHEMA: [(&str, &str, &str, &str); 6] = [

@@ -18,7 +18,7 @@ use crate::{StoreError, draft::Draft};
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Kilobytes that may be queued.
-const ROOM: u32 = 64 * 1024;
+const ROOM: u32 = 32 * 1024;
 
 /// One entry to write.
 #[derive(Debug)]
@@ -158,17 +158,20 @@ impl Queue {
         }
         mem::swap(&mut state.jobs, batch);
         state.hurry = false;
-        if state.closed { Wake::Closed } else { Wake::Jobs }
+        let wake = if state.closed { Wake::Closed } else { Wake::Jobs };
+        drop(state);
+        // Callers fill the queue while the writer writes, so up to twice the room is in memory.
+        self.room.add_permits(batch.iter().map(|job| job.room() as usize).sum());
+        wake
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, left: Duration) -> MutexGuard<'a, State> {
         self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The writer is done with what it took: there is room for more.
-    pub(crate) fn settled(&self, room: usize, failing: bool) {
+    /// The writer is done with what it took.
+    pub(crate) fn settled(&self, failing: bool) {
         self.lock().failing = failing;
-        self.room.add_permits(room);
     }
 
     /// No more jobs.
@@ -181,11 +184,6 @@ impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How much room the jobs take.
-pub(crate) fn room(jobs: &[Job]) -> usize {
-    jobs.iter().map(|job| job.room() as usize).sum()
 }
 
 pub(crate) fn closed() -> StoreError {

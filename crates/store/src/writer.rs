@@ -9,7 +9,7 @@ use crate::{
     StoreError,
     lock::Lock,
     log::Log,
-    queue::{Job, Queue, Wake, room},
+    queue::{Job, Queue, Wake},
 };
 
 /// How long records may go without a checkpoint.
@@ -37,10 +37,9 @@ impl Writer {
         let mut batch = Vec::new();
         loop {
             let wake = queue.take(&mut batch, self.alarm);
-            let room = room(&batch);
             self.backlog.append(&mut batch);
             let written = self.write();
-            queue.settled(room, written.is_err());
+            queue.settled(written.is_err());
             match wake {
                 Wake::Closed => return written.and_then(|()| self.finish()),
                 Wake::Alarm if written.is_ok() => self.seal(),
