@@ -53,7 +53,8 @@ impl Catalog {
             return Err(bad("confusable_name", format!("it can be mistaken for `{other}`: {why}")));
         }
         consistent(&tool.def).map_err(|why| bad("bad_declaration", why))?;
-        let input = Schema::compile(&tool.def.input_schema).map_err(|why| bad("bad_schema", format!("input: {why}")))?;
+        let input =
+            Schema::compile(&tool.def.input_schema).map_err(|why| bad("bad_schema", format!("input: {why}")))?;
         let output =
             Schema::compile(&tool.def.output_schema).map_err(|why| bad("bad_schema", format!("output: {why}")))?;
         let digest = tool.def.digest().map_err(|error| bad("bad_declaration", error.to_string()))?;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use toolgate_contract::{Caps, Raw, Truncated, Unit};
-use toolgate_guard::cut::cut;
+use toolgate_guard::cut;
 use toolgate_tools::Output;
 
 /// A result fit for the model.

@@ -61,7 +61,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     may_know(house, agent, entry)?;
     trip.record.definition = Some(entry.digest);
 
-    let input = admit_input(entry, &call.arguments)?;
+    let input = admit_input(house, entry, &call.arguments)?;
     let meaning = classify(house, entry, &input)?;
     trip.note_meaning(&meaning);
 
@@ -108,8 +108,9 @@ fn may_know(house: &House, agent: &Agent, entry: &Entry) -> Result<(), Fault> {
 }
 
 /// The arguments, within the caps, valid, with defaults filled in.
-fn admit_input(entry: &Entry, arguments: &Value) -> Result<Value, Fault> {
-    json::check(arguments, &json::Limits { bytes: entry.tool.def.caps.input_bytes, ..json::Limits::default() })?;
+fn admit_input(house: &House, entry: &Entry, arguments: &Value) -> Result<Value, Fault> {
+    let bytes = entry.tool.def.caps.input_bytes.min(house.config.limits.max_input_bytes);
+    json::check(arguments, &json::Limits { bytes, ..json::Limits::default() })?;
     entry.input.admit_input(&entry.tool.def, arguments)
 }
 
@@ -141,7 +142,8 @@ impl Meaning {
 fn classify(house: &House, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
     let def = &entry.tool.def;
     let effects = entry.tool.body.effects(input)?;
-    let risk = effects.iter().map(|effect| effect.kind.risk()).fold(house.policy().actions.risk(&def.action), Risk::max);
+    let risk =
+        effects.iter().map(|effect| effect.kind.risk()).fold(house.policy().actions.risk(&def.action), Risk::max);
     let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
     Ok(Meaning { action: def.action.clone(), effects, risk, class })
 }
@@ -191,7 +193,10 @@ fn place(house: &House, agent: &Agent, entry: &Entry, permit: &Permit, watch: &W
             Place::Unavailable { backend, source } => {
                 return Err(Fault::refused(
                     "backend_unavailable",
-                    format!("category `{}` is to run in backend `{backend}` ({source}), which this build does not have", def.category),
+                    format!(
+                        "category `{}` is to run in backend `{backend}` ({source}), which this build does not have",
+                        def.category
+                    ),
                     "Remove that line to run file tools on the opened workspace, or use a build with the backend.",
                 ));
             }
@@ -247,7 +252,7 @@ async fn begin(house: &House, entry: &Entry, meaning: &Meaning, trip: &mut Trip)
             trip.begun = true;
             Ok(())
         }
-        Err(error) => Err(Stop::Fatal(Fatal::StoreLost(error.to_string()), error.into())),
+        Err(error) => Err(Stop::Fatal(Fatal::StoreLost(error.to_string()).into(), error.into())),
     }
 }
 
@@ -312,8 +317,9 @@ fn ended(entry: &Entry, done: Result<Result<Output, Fault>, tokio::task::JoinErr
         Ok(panic) => panic_message(&*panic),
         Err(error) => error.to_string(),
     };
-    let fault = Fault::failed("tool_panicked", format!("tool `{tool}` panicked: {said}"), "Report this as a bug in the tool.");
-    Err(Stop::Fatal(Fatal::Panic { tool, message: said }, fault))
+    let fault =
+        Fault::failed("tool_panicked", format!("tool `{tool}` panicked: {said}"), "Report this as a bug in the tool.");
+    Err(Stop::Fatal(Fatal::Panic { tool, message: said }.into(), fault))
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
@@ -329,7 +335,7 @@ fn admit_output(entry: &Entry, output: &Output) -> Result<(), Fault> {
 enum Stop {
     Fault(Fault),
     Pending { approval: String, message: String },
-    Fatal(Fatal, Fault),
+    Fatal(Box<Fatal>, Fault),
 }
 
 impl From<Fault> for Stop {
@@ -367,7 +373,6 @@ impl Trip {
 /// The one place where what happened becomes an answer fit for the agent.
 fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, Option<Raw>, Option<Fatal>) {
     let blank = Outcome {
-        labels: trip.labels.clone(),
         enforced: trip.enforced.clone(),
         effects: trip.record.effects.clone(),
         action: trip.record.action.clone(),
@@ -376,7 +381,7 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
     };
     match walked {
         Ok(Cleaned { text, structured, truncated, raw }) => {
-            (Outcome { text, structured, truncated, ..blank }, raw, None)
+            (Outcome { text, structured, truncated, labels: trip.labels.clone(), ..blank }, raw, None)
         }
         Err(Stop::Pending { approval, message }) => {
             let fault = Fault {
@@ -386,7 +391,7 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
             (Outcome { status: Status::Pending, approval: Some(approval), ..faulted(blank, fault) }, None, None)
         }
         Err(Stop::Fault(fault)) => (faulted(blank, fault), None, None),
-        Err(Stop::Fatal(fatal, fault)) => (faulted(blank, fault), None, Some(fatal)),
+        Err(Stop::Fatal(fatal, fault)) => (faulted(blank, fault), None, Some(*fatal)),
     }
 }
 
@@ -466,7 +471,7 @@ fn shown(name: &str) -> String {
 pub(crate) fn preview(house: &House, call: &Call) -> Result<(Meaning, Decision), Fault> {
     let catalog = house.catalog();
     let (agent, entry) = find(house, &catalog, call)?;
-    let input = admit_input(entry, &call.arguments)?;
+    let input = admit_input(house, entry, &call.arguments)?;
     let meaning = classify(house, entry, &input)?;
     let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
     Ok((meaning, decision))

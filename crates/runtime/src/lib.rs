@@ -30,6 +30,7 @@ pub use turn::Turn;
 use crate::{catalog::Catalog, config::Config, house::House, house::SystemClock};
 
 /// What a runtime is made of.
+#[expect(missing_debug_implementations, reason = "a store behind a trait has nothing to show")]
 pub struct Setup {
     /// Policy and settings.
     pub config: Config,

@@ -131,7 +131,11 @@ mod tests {
                 "none": { "default": null }
             }
         });
-        check(schema, json!({ "list": [{}, { "b": true }] }), Ok(json!({ "a": 1, "list": [{ "b": false }, { "b": true }] })));
+        check(
+            schema,
+            json!({ "list": [{}, { "b": true }] }),
+            Ok(json!({ "a": 1, "list": [{ "b": false }, { "b": true }] })),
+        );
     }
 
     #[test]

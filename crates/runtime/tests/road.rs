@@ -37,7 +37,7 @@ struct Memory {
 impl Memory {
     fn check(&self) -> Result<(), StoreError> {
         match self.broken.load(Ordering::SeqCst) {
-            true => Err(StoreError::Unwritable("the disk is full".into())),
+            true => Err(StoreError::Unwritable { why: "the disk is full".into() }),
             false => Ok(()),
         }
     }
@@ -213,7 +213,8 @@ async fn a_tool_that_breaks_its_output_schema_is_not_passed_on() {
 #[tokio::test]
 async fn a_body_gets_the_hands_it_declared_and_no_others() {
     let nothing = ToolDef { needs: Needs::NOTHING, ..probe() };
-    let house = house(vec![Tool::pure(nothing, |cx: &Cx, _: Input| cx.workspace().map(|_| Answer::new("in".to_owned())))]);
+    let house =
+        house(vec![Tool::pure(nothing, |cx: &Cx, _: Input| cx.workspace().map(|_| Answer::new("in".to_owned())))]);
     let outcome = house.call("probe", json!({})).await;
     assert_eq!(short(&outcome), (Status::Refused, Some("needs_not_declared")));
     assert_eq!(outcome.enforced, Vec::<String>::new());
@@ -402,7 +403,8 @@ async fn progress_reaches_the_caller() {
     })]);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let sink = heard.clone();
-    let watch = Watch { progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress))), ..Watch::default() };
+    let watch =
+        Watch { progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress))), ..Watch::default() };
     house.watched("probe", json!({}), watch).await;
     let expected = Progress { done: 1.0, total: Some(2.0), message: Some("half".into()) };
     assert_eq!(*heard.lock().unwrap(), [expected]);

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Write, stdout};
 
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use crate::problem::Problem;
@@ -28,12 +27,17 @@ pub(crate) fn line(text: &str) -> Result<(), Problem> {
     }
 }
 
-/// A plain table.
-pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), Problem> {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(head);
-    for row in rows {
-        table.add_row(row);
+/// Columns under their heads, each as wide as its widest cell.
+pub(crate) fn table<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Result<(), Problem> {
+    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
-    line(&table.to_string())
+    Ok(())
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value;
 use toolgate_contract::{AgentName, Outcome, Status};
 use toolgate_guard::json;
-use toolgate_runtime::Watch;
+use toolgate_runtime::{Watch, store::Store as _};
 
 use crate::{problem::Problem, setup, setup::Place, show};
 
@@ -50,7 +50,7 @@ impl Call {
             });
             opened.runtime.invoke(call, watch).await
         });
-        opened.store.close()?;
+        executor.block_on(opened.store.close())?;
         show::json(&outcome)?;
         Ok(exit_code(&outcome))
     }

@@ -1,10 +1,16 @@
 //! `toolgate check`: is this config right?
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 use serde_json::json;
-use toolgate_runtime::{built_in_tools, config};
+use toolgate_runtime::{
+    built_in_tools,
+    config::{self, CheckReport, ConfigError},
+};
 
 use crate::{problem::Problem, setup::Place, show};
 
@@ -26,24 +32,18 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let tools = built_in_tools();
-        let checked = config::check_file(&self.file)
-            .and_then(|report| match report.config.check_tools(tools.iter().map(|tool| &*tool.def.name)) {
-                errors if errors.is_empty() => Ok(report),
-                errors => Err(errors),
-            });
-        let report = match checked {
+        let file = self.file.display();
+        let text = std::fs::read_to_string(&self.file)
+            .map_err(|error| Problem::usage(format!("`{file}` cannot be read: {error}")))?;
+        let report = match self.check(&place.data_dir()?, &text) {
             Ok(report) => report,
-            Err(errors) if show::wants_json(self.json) => {
-                show::json(&json!({ "ok": false, "errors": errors, "notes": [] }))?;
+            Err(errors) => {
+                if show::wants_json(self.json) {
+                    show::json(&json!({ "ok": false, "trusted": false, "errors": errors, "notes": [] }))?;
+                }
                 return Err(errors.into());
             }
-            Err(errors) => return Err(errors.into()),
         };
-        if self.trust {
-            config::trust_file(&place.data_dir()?, &self.file)?;
-        }
-        let file = self.file.display();
         if show::wants_json(self.json) {
             show::json(&json!({ "ok": true, "trusted": self.trust, "errors": [], "notes": report.notes }))?;
         } else {
@@ -54,5 +54,17 @@ impl Check {
             show::line(&format!("{file} is right{trusted}"))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn check(&self, data_dir: &Path, text: &str) -> Result<CheckReport, Vec<ConfigError>> {
+        let report = config::check_text(&self.file.display().to_string(), text)?;
+        let unknown = report.check_tools(built_in_tools().iter().map(|tool| &*tool.def.name));
+        if !unknown.is_empty() {
+            return Err(unknown);
+        }
+        match self.trust {
+            true => config::trust_file(data_dir, &self.file),
+            false => Ok(report),
+        }
     }
 }

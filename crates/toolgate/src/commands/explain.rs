@@ -43,10 +43,8 @@ impl Explain {
             for reason in &explanation.decided.reasons {
                 page += &format!("  {} [{}] {}\n", reason.source, reason.rule, reason.text);
             }
-            page += &format!(
-                "\naction {}, class {}, risk {}\n",
-                explanation.action, explanation.class, explanation.risk
-            );
+            page +=
+                &format!("\naction {}, class {}, risk {}\n", explanation.action, explanation.class, explanation.risk);
             for effect in &explanation.effects {
                 page += &format!("effect {:?} {}\n", effect.kind, effect.target.as_deref().unwrap_or(""));
             }

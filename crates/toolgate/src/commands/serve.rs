@@ -9,6 +9,7 @@ use std::{
 use clap::Args;
 use serde_json::json;
 use toolgate_contract::AgentName;
+use toolgate_runtime::store::Store as _;
 
 use crate::{problem::Problem, setup, setup::Place, show};
 
@@ -40,8 +41,9 @@ impl Serve {
             show::line(&self.page(place, &opened, &names)?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let served = setup::executor()?.block_on(toolgate_mcp::serve_stdio(opened.runtime.clone(), agent));
-        opened.store.close()?;
+        let executor = setup::executor()?;
+        let served = executor.block_on(toolgate_mcp::serve_stdio(opened.runtime.clone(), agent));
+        executor.block_on(opened.store.close())?;
         served.map_err(|error| Problem::usage(format!("MCP on standard input and output failed: {error}")))?;
         Ok(ExitCode::SUCCESS)
     }

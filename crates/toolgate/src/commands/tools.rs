@@ -38,9 +38,9 @@ impl Tools {
         } else if self.level == Level::L1 {
             let row = |tool: &Listed| {
                 let def = &tool.def;
-                vec![def.name.to_string(), def.category.to_string(), def.safety.to_string(), def.summary.to_string()]
+                [def.name.to_string(), def.category.to_string(), def.safety.to_string(), def.summary.to_string()]
             };
-            show::table(&["TOOL", "CATEGORY", "CLASS", "WHAT IT DOES"], tools.iter().map(row))?;
+            show::table(["TOOL", "CATEGORY", "CLASS", "WHAT IT DOES"], tools.iter().map(row))?;
         } else {
             for tool in &tools {
                 show::line(&page(tool))?;

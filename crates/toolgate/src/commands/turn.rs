@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toolgate_contract::{AgentName, Status};
 use toolgate_guard::json;
-use toolgate_runtime::Watch;
+use toolgate_runtime::{Watch, store::Store as _};
 
 use crate::{commands::call, problem::Problem, setup, setup::Place, show};
 
@@ -48,8 +48,8 @@ impl Turn {
             None => call::text("-")?,
         };
         let limits = json::Limits { bytes: 64 * 1024 * 1024, ..json::Limits::default() };
-        let wanted = json::read(&text, &limits)
-            .map_err(|fault| Problem::usage(format!("the turn cannot be read: {fault}")))?;
+        let wanted =
+            json::read(&text, &limits).map_err(|fault| Problem::usage(format!("the turn cannot be read: {fault}")))?;
         let wanted: Vec<Wanted> = serde_json::from_value(wanted).map_err(|error| {
             Problem::usage(format!("the turn is not an array of {{\"tool\", \"arguments\"}}: {error}"))
         })?;
@@ -57,8 +57,9 @@ impl Turn {
         let opened = place.open(&self.agent, self.workspace.as_deref())?;
         let agent = AgentName::from(&*self.agent);
         let calls = wanted.into_iter().map(|w| opened.runtime.call(&agent, &w.tool, w.arguments)).collect();
-        let turn = setup::executor()?.block_on(opened.runtime.turn(calls, Watch::default()));
-        opened.store.close()?;
+        let executor = setup::executor()?;
+        let turn = executor.block_on(opened.runtime.turn(calls, Watch::default()));
+        executor.block_on(opened.store.close())?;
 
         show::json(&turn.outcomes)?;
         for fatal in &turn.fatal {
