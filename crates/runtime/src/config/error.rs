@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// One thing wrong with one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ConfigError {
     /// The file, as it was opened.
     pub file: String,
@@ -20,7 +20,7 @@ pub struct ConfigError {
 }
 
 /// The line an error points at, fit to be shown on a terminal.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Snippet {
     /// The line, or the part of a long one that matters.
     pub text: String,
@@ -31,7 +31,7 @@ pub struct Snippet {
 }
 
 /// Something an operator should know, though the config holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Note {
     /// The file.
     pub file: String,

@@ -62,13 +62,14 @@ impl Findings {
         Sourced { source: self.source(said.spot), value: said.value }
     }
 
-    /// The notes, or else the errors in the order of the files and their lines.
+    /// The notes, or else the errors, in the order of the files and their lines.
     pub(super) fn into_result(mut self) -> Result<Vec<Note>, Vec<ConfigError>> {
+        let file = |name: &str| self.texts.iter().position(|text| text.name == name);
         if self.errors.is_empty() {
+            self.notes.sort_by_key(|note| (file(&note.file), note.line));
             return Ok(self.notes);
         }
-        let file = |error: &ConfigError| self.texts.iter().position(|text| text.name == error.file);
-        self.errors.sort_by_key(|error| (file(error), error.line, error.column));
+        self.errors.sort_by_key(|error| (file(&error.file), error.line, error.column));
         Err(self.errors)
     }
 

@@ -279,11 +279,12 @@ fn token(text: &str, mark: Mark) -> Option<String> {
 /// The nearest of the words that would have been right, or all of them.
 pub(super) fn instead<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    match (nearest(given, known.iter().copied()), known.as_slice()) {
+    let close = nearest(given, known.iter().copied()).filter(|_| known.len() > 2);
+    match (close, known.as_slice()) {
         (Some(word), _) => format!("Write `{word}`."),
         (None, []) => "Remove it.".into(),
         (None, [only]) => format!("Write `{only}`."),
-        (None, [most @ .., last]) => format!("Write one of `{}` or `{last}`.", most.join("`, `")),
+        (None, [most @ .., last]) => format!("Write `{}` or `{last}`.", most.join("`, `")),
     }
 }
 

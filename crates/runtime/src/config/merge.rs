@@ -235,14 +235,9 @@ fn set<T: Dimension>(
     findings: &mut Findings,
 ) {
     let Some(said) = said else { return };
+    let wanted = format!("{key}: {}", said.value.word());
     if said.value > held.value
-        && let Some((message, remedy)) = bound.loosens(
-            &format!("{key}: {}", said.value.word()),
-            held.value.word(),
-            &held.source,
-            said.spot,
-            findings,
-        )
+        && let Some((message, remedy)) = bound.loosens(&wanted, held.value.word(), &held.source, said.spot, findings)
     {
         findings.error(said.spot, message, remedy);
         return;
@@ -269,10 +264,12 @@ fn set_allowlist(
         Bound::Level(..) => Some(&held.network_allowlist).filter(|list| !list.is_empty()),
         Bound::Untrusted => Some(&held.network_allowlist).filter(|_| mode_before != NetworkMode::Open),
     };
+    let names: Vec<&str> = ceiling.into_iter().flatten().map(|entry| &*entry.value).collect();
+    let names = if names.is_empty() { "no host".to_owned() } else { names.join("`, `") };
+    let source = ceiling.and_then(|list| list.first()).map_or(&held.network.source, |entry| &entry.source);
     for host in &hosts {
         if ceiling.is_some_and(|list| !covers(list, &host.value))
-            && let Some((message, remedy)) =
-                bound.loosens(&host.value, "other hosts", &held.network.source, host.spot, findings)
+            && let Some((message, remedy)) = bound.loosens(&host.value, &names, source, host.spot, findings)
         {
             findings.error(host.spot, message, remedy);
         }

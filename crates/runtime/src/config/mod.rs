@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use toolgate_contract::{ActionRegistry, AgentName, Caps, Category, Digest, Level, SourceLine};
+use toolgate_contract::{ActionRegistry, AgentName, Category, Digest, Level, SourceLine};
 use toolgate_gate::Policy;
 
 use check::Check;
@@ -233,15 +233,24 @@ pub fn check_text(file_name: &str, text: &str) -> Result<CheckReport, Vec<Config
     findings.into_result().map(|notes| CheckReport { notes, sha256, mentions: config.mentions })
 }
 
-/// Puts a project's file on the list of trusted ones, if it holds. A later change of one byte takes it off again.
+/// Puts a project's file, as it is now, on the list of trusted ones. A later change of one byte takes it off again.
+///
+/// The hash in the report is the one that is trusted: the file is read once. Only a file of the right shape is taken;
+/// its words are judged when it is loaded, because they may depend on the user's file.
 pub fn trust_file(data_dir: &Path, path: &Path) -> Result<CheckReport, Vec<ConfigError>> {
-    let name = path.display().to_string();
-    let missing = || vec![ConfigError::whole(&*name, "there is no such file", "Name the file to trust.")];
+    let missing =
+        || vec![ConfigError::whole(path.display().to_string(), "there is no such file", "Name the file to trust.")];
     let text = Text::open(path, Links::Refuse).map_err(|error| vec![error])?.ok_or_else(missing)?;
-    // What is checked here is what is trusted: the file is not read a second time.
-    let report = check_text(&name, &text.text)?;
-    trusted::add(data_dir, path, text.sha256).map_err(|error| vec![error])?;
-    Ok(report)
+    let sha256 = text.sha256;
+    let mut findings = Findings::default();
+    let mut layers = Vec::new();
+    parse(text, true, &mut layers, &mut findings);
+    if !findings.errors.is_empty() {
+        return Err(findings.errors);
+    }
+    trusted::add(data_dir, path, sha256).map_err(|error| vec![error])?;
+    let config = build(&layers, Path::new("."), &mut findings);
+    Ok(CheckReport { notes: findings.notes, sha256, mentions: config.mentions })
 }
 
 /// Is the file, as it is now, on the list of trusted ones?
@@ -261,11 +270,11 @@ impl CheckReport {
 
 impl Limits {
     const MOST_CONCURRENCY: u64 = 64;
-    const MOST_INPUT_BYTES: u64 = 16 * 1024 * 1024;
+    const MOST_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 
     fn built_in() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
-        Self { max_concurrency: cores.clamp(2, 16), max_input_bytes: Caps::DEFAULT.input_bytes }
+        Self { max_concurrency: cores.clamp(2, 16), max_input_bytes: 32 * 1024 * 1024 }
     }
 }
 

@@ -1,0 +1,1248 @@
+//! The config from outside: what loads, what does not and why, and who may loosen what.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use toolgate_contract::{ActionType, AgentName, Category, Level, SourceLine, Verdict};
+use toolgate_gate::{Constraints, GitLevel, NetworkMode, Policy, Request, Sourced, TerminalMode, decide};
+use toolgate_runtime::config::{
+    CheckReport, Config, ConfigError, ConfigFileInfo, Limits, Note, Place, Sources, check_text, is_trusted, trust_file,
+};
+
+// ---- what holds ----
+
+#[test]
+fn every_published_block_loads_as_it_is_printed() {
+    let subprocess =
+        |line, what: &str| (line, format!("`{what}` is switched on, but this build has no subprocess backend"));
+    let docker = |line, what: &str| (line, format!("`{what}` is switched on, but this build has no docker backend"));
+    let promotes = |what: &str| (2, format!("`strategy: {what}` is checked, but this build promotes nobody"));
+    let layered = vec![
+        subprocess(2, "default_backend: subprocess"),
+        subprocess(4, "file_system: subprocess"),
+        subprocess(5, "git: subprocess"),
+        docker(6, "web: docker"),
+        docker(7, "code_execution: docker"),
+        docker(8, "terminal: docker"),
+        docker(9, "database: docker"),
+    ];
+    let mut with_more = layered.clone();
+    with_more.extend([docker(10, "browser: docker"), docker(11, "desktop: docker")]);
+    let expected: [(&str, Vec<(u64, String)>); 7] = [
+        ("sandboxing_layered", layered),
+        ("sandboxing_with_browser_and_desktop", with_more),
+        ("tool_access", vec![]),
+        ("trust_disabled", vec![]),
+        ("trust_weighted", vec![promotes("weighted")]),
+        ("trust_per_category", vec![promotes("per_category")]),
+        ("trust_milestone", vec![promotes("milestone")]),
+    ];
+    for (name, notes) in expected {
+        let report = check_text(name, &fixture(name)).unwrap_or_else(|errors| panic!("{name}: {}", page(&errors)));
+        let found: Vec<(u64, &str)> = report.notes.iter().map(|note| (note.line, note.text.as_str())).collect();
+        assert_eq!(found.len(), notes.len(), "{name}: {found:?}");
+        for ((line, text), (expected_line, start)) in found.iter().zip(&notes) {
+            assert!(line == expected_line && text.starts_with(start.as_str()), "{name}: {line}: {text}");
+        }
+    }
+}
+
+#[test]
+fn every_example_loads_and_names_only_tools_that_exist() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let house = House::new();
+            let config = house.load_explicit(&path).unwrap_or_else(|errors| panic!("{}", page(&errors)));
+            assert_eq!(config.check_tools(known_tools().iter().map(String::as_str)), [], "{}", path.display());
+            names.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    names.sort();
+    assert_eq!(names, ["minimal", "project", "read-only", "rooms", "team"]);
+}
+
+#[test]
+fn the_project_example_needs_nobodys_trust() {
+    let house = House::new();
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/project.yaml")).unwrap();
+    house.project(&text);
+    let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+    assert!(!config.files[0].trusted);
+}
+
+#[test]
+fn nothing_written_is_the_built_in_configuration() {
+    let house = House::new();
+    for text in ["", "\n", "# nothing\n", "---\n", "~\n", "{}\n", "version: 1\n", "policy:\nagents:\n  default:\n"] {
+        house.user(text);
+        let config = house.load().unwrap_or_else(|errors| panic!("{text:?}: {}", page(&errors)));
+        assert_eq!(config.policy.digest().unwrap(), Policy::built_in().digest().unwrap(), "{text:?}");
+    }
+}
+
+#[test]
+fn the_built_in_configuration_is_one_agent_in_the_directory_it_is_given() {
+    let config = Config::built_in(Path::new("/srv/project"));
+    assert_eq!(config.policy.digest().unwrap(), Policy::built_in().digest().unwrap());
+    let workspaces: Vec<_> = config.agents.iter().map(|(name, agent)| (&*name.0, agent.workspace.clone())).collect();
+    assert_eq!(workspaces, [("default", PathBuf::from("/srv/project"))]);
+    assert_eq!(config.limits.max_input_bytes, 32 * 1024 * 1024);
+    assert!((2..=16).contains(&config.limits.max_concurrency));
+    assert_eq!(config.protected, ["toolgate.yaml"]);
+}
+
+#[test]
+fn a_rule_knows_its_line() {
+    let house = House::new();
+    house.user("policy:\n  denied:\n    tools: [delete]\n    actions:\n      - deploy\n");
+    let config = house.load().unwrap();
+    let line = |line| SourceLine { file: house.user_file().display().to_string(), line };
+    assert_eq!(config.policy.rules.denied.tools, [("delete".to_owned(), line(3))].into());
+    let deploy = [ActionType::DeployStaging, ActionType::DeployProduction];
+    assert_eq!(config.policy.rules.denied.actions, deploy.map(|action| (action, line(5))).into());
+}
+
+#[test]
+fn an_action_of_the_operators_own_is_part_of_all() {
+    let house = House::new();
+    // The list comes before the action it must cover, and in another file.
+    house.user("policy: { denied: { actions: [all] } }\n");
+    house.project("actions: { payroll:run: critical }\n");
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    let config = house.load().unwrap();
+    let payroll = config.policy.actions.parse("payroll:run").unwrap();
+    assert!(config.policy.rules.denied.actions.contains_key(&payroll));
+}
+
+#[test]
+fn classes_are_a_list_or_a_map_and_add_to_the_built_in_ones() {
+    let people = |text: &str| -> Vec<(&'static str, u8)> {
+        let house = House::new();
+        house.user(text);
+        let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+        config.policy.rules.ask_classes.iter().map(|(class, people)| (class.as_str(), people.value)).collect()
+    };
+    let list = people("policy: { ask: { classes: [write, privileged] } }\n");
+    assert_eq!(list, [("write", 1), ("financial", 1), ("privileged", 2)]);
+    let map = people("policy: { ask: { classes: { network: 3, financial: 2 } } }\n");
+    assert_eq!(map, [("network", 3), ("financial", 2), ("privileged", 2)]);
+}
+
+#[test]
+fn an_agent_starts_from_its_level_as_configured_and_tightens_it() {
+    let house = House::new();
+    house.user(
+        "tool_access:
+  levels:
+    standard:
+      git: read_and_branch
+      requires_approval: [deployment]
+      deployment: true
+agents:
+  ci:
+    level: standard
+    roles: [builder, tester]
+    constraints:
+      network: allowlist_only
+      network_allowlist: [Crates.io, 'db.internal:5432']
+      requires_approval: [database_write]
+",
+    );
+    let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+    let line = |line| SourceLine { file: house.user_file().display().to_string(), line };
+    let agent = &config.policy.agents[&AgentName::from("ci")];
+    let expected = Constraints {
+        git: Sourced { value: GitLevel::ReadAndBranch, source: line(4) },
+        network: Sourced { value: NetworkMode::AllowlistOnly, source: line(12) },
+        network_allowlist: vec![
+            Sourced { value: "crates.io".into(), source: line(13) },
+            Sourced { value: "db.internal:5432".into(), source: line(13) },
+        ],
+        requires_approval: [
+            (ActionType::DeployStaging, line(5)),
+            (ActionType::DeployProduction, line(5)),
+            (ActionType::DbMutate, line(14)),
+            (ActionType::DbAdmin, line(14)),
+        ]
+        .into(),
+        ..Constraints::of(Level::Standard)
+    };
+    assert_eq!(*agent.constraints, expected);
+    assert_eq!(agent.roles, ["builder".to_owned(), "tester".to_owned()].into());
+    assert_eq!(config.policy.levels[&Level::Standard].categories[&Category::Deployment], line(6));
+    assert!(!config.policy.levels[&Level::Restricted].categories.contains_key(&Category::Deployment));
+}
+
+#[test]
+fn a_level_can_lose_deployment_and_keeps_its_description() {
+    let house = House::new();
+    house.user("tool_access: { levels: { elevated: { deployment: false, description: For few. } } }\n");
+    let config = house.load().unwrap();
+    assert!(!config.policy.levels[&Level::Elevated].categories.contains_key(&Category::Deployment));
+    assert_eq!(config.level_descriptions, [(Level::Elevated, "For few.".to_owned())].into());
+}
+
+#[test]
+fn a_custom_agent_is_as_loose_as_its_file_says() {
+    let house = House::new();
+    house.user("agents: { ops: { level: custom, constraints: { terminal: full, network: open } } }\n");
+    let constraints = house.load().unwrap().policy.agents[&AgentName::from("ops")].constraints.clone();
+    assert_eq!((constraints.terminal.value, constraints.network.value), (TerminalMode::Full, NetworkMode::Open));
+    assert_eq!(constraints.git.value, GitLevel::LocalOnly);
+}
+
+#[test]
+fn agents_without_a_level_start_where_trust_says() {
+    let level = |text: &str| {
+        let house = House::new();
+        house.user(text);
+        let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+        let level = |name: &str| config.policy.agents.get(&AgentName::from(name)).map(|agent| agent.level.value);
+        (level("default").unwrap(), level("senior"))
+    };
+    assert_eq!(
+        level("trust: { strategy: disabled, initial_level: restricted }\nagents: { senior: { level: elevated } }\n"),
+        (Level::Restricted, Some(Level::Elevated))
+    );
+    assert_eq!(level("trust: { strategy: disabled }\n"), (Level::Standard, None));
+    // Nobody promotes yet, so nobody is let further than the start.
+    assert_eq!(level(&fixture("trust_milestone")), (Level::Sandboxed, None));
+    assert_eq!(level(&fixture("trust_per_category")), (Level::Sandboxed, None));
+}
+
+#[test]
+fn places_follow_the_sandboxing_block() {
+    let house = House::new();
+    assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), Place::Inline);
+    assert_eq!(house.load().unwrap().backend_for(Category::Web), Place::DenyAll);
+    house.user(
+        "sandboxing:\n  default_backend: subprocess\n  overrides:\n    git: kubernetes\n    web: deny_all\n    file_system: inline\n",
+    );
+    let config = house.load().unwrap();
+    let there = |backend, line| Place::Unavailable {
+        backend,
+        source: SourceLine { file: house.user_file().display().to_string(), line },
+    };
+    assert_eq!(config.backend_for(Category::Terminal), there("subprocess", 2));
+    assert_eq!(config.backend_for(Category::VersionControl), there("k8s", 4));
+    assert_eq!(config.backend_for(Category::Web), Place::DenyAll);
+    assert_eq!(config.backend_for(Category::FileSystem), Place::Inline);
+    house.user("sandboxing: { default_backend: docker }\n");
+    assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), there("docker", 1));
+    house.user("sandboxing: { overrides: { web: docker } }\n");
+    assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), Place::Inline);
+}
+
+#[test]
+fn a_note_says_what_will_be_refused() {
+    let notes = check_text("t.yaml", "sandboxing:\n  overrides:\n    web: docker\n").unwrap().notes;
+    let text =
+        "`web: docker` is switched on, but this build has no docker backend: tools of category web will be refused";
+    assert_eq!(notes, [Note { file: "t.yaml".into(), line: 3, text: text.into() }]);
+}
+
+#[test]
+fn a_workspace_is_relative_to_its_file_and_must_be_a_directory() {
+    let house = House::new();
+    house.user("agents: { default: { workspace: ../work } }\n");
+    let errors = house.load().unwrap_err();
+    assert_eq!((errors[0].line, errors[0].column), (1, 33));
+    assert!(errors[0].message.contains("cannot be opened"), "{}", errors[0]);
+
+    fs::write(house.dir.path().join("work"), "a file").unwrap();
+    let errors = house.load().unwrap_err();
+    assert!(errors[0].message.contains("is not a directory"), "{}", errors[0]);
+
+    fs::remove_file(house.dir.path().join("work")).unwrap();
+    fs::create_dir(house.dir.path().join("work")).unwrap();
+    let expected = house.dir.path().join("work").canonicalize().unwrap();
+    assert_eq!(house.load().unwrap().agents[&AgentName::from("default")].workspace, expected);
+}
+
+#[test]
+fn no_tool_may_write_a_config_also_one_that_is_not_there_yet() {
+    let house = House::new();
+    let sources = Sources { cwd: house.dir.path().to_owned(), ..house.sources() };
+    let mut protected = Config::load(&sources).unwrap().protected;
+    protected.sort();
+    assert_eq!(protected, ["home/toolgate.yaml", "project/toolgate.yaml", "toolgate.yaml"]);
+}
+
+#[test]
+fn unknown_tools_are_found_when_the_catalog_is_known() {
+    let text = "policy:\n  denied: { tools: [delete, reed] }\ntools:\n  wrote: { permission: deny }\n";
+    let report: CheckReport = check_text("t.yaml", text).unwrap();
+    let found: Vec<_> = report
+        .check_tools(known_tools().iter().map(String::as_str))
+        .into_iter()
+        .map(|error| (error.line, error.column, error.message, error.remedy))
+        .collect();
+    let expected = |line, column, message: &str, remedy: &str| (line, column, message.to_owned(), remedy.to_owned());
+    assert_eq!(
+        found,
+        [
+            expected(2, 29, "unknown tool `reed`", "Write `read`."),
+            expected(4, 3, "unknown tool `wrote`", "Write `write`.")
+        ]
+    );
+}
+
+// ---- what does not hold ----
+
+/// A text with one mistake: line, column, a part of the message, a part of the remedy.
+struct Broken(&'static str, u64, u64, &'static str, &'static str);
+
+const BROKEN: &[Broken] = &[
+    // Keys, at every depth.
+    Broken("polciy: {}\n", 1, 1, "unknown key `polciy`", "Write `policy`."),
+    Broken("xyzzy: {}\n", 1, 1, "unknown key `xyzzy`", "Write `version`, `actions`"),
+    Broken("policy:\n  deny: {}\n", 2, 3, "unknown key `deny`", "Write `denied`."),
+    Broken("policy: { denied: { tool: [a] } }\n", 1, 21, "unknown key `tool`", "Write `tools` or `actions`."),
+    Broken("policy: { allowed: { classes: [read] } }\n", 1, 22, "unknown key `classes`", "Write `tools` or `actions`."),
+    Broken("tools:\n  read:\n    permissions: deny\n", 3, 5, "unknown key `permissions`", "Write `permission`."),
+    Broken(
+        "tools: { read: { permission: { role: [a] } } }\n",
+        1,
+        32,
+        "unknown key `role`",
+        "Write `roles` or `condition`.",
+    ),
+    Broken("agents:\n  default:\n    levl: standard\n", 3, 5, "unknown key `levl`", "Write `level`."),
+    Broken("agents: { a: { constraints: { netwrk: none } } }\n", 1, 31, "unknown key `netwrk`", "Write `network`."),
+    Broken("limits: { max_concurency: 3 }\n", 1, 11, "unknown key `max_concurency`", "Write `max_concurrency` or"),
+    Broken("sandboxing:\n  dockr: {}\n", 2, 3, "unknown key `dockr`", "Write `docker`."),
+    Broken("sandboxing: { docker: { memory: 512m } }\n", 1, 25, "unknown key `memory`", "Write `memory_limit`."),
+    Broken("sandboxing: { docker: { lifecycle: { idle: 3 } } }\n", 1, 38, "unknown key `idle`", "Write "),
+    Broken(
+        "sandboxing: { k8s: { resource_limits: { cpus: 1 } } }\n",
+        1,
+        41,
+        "unknown key `cpus`",
+        "Write `cpu` or `memory`.",
+    ),
+    Broken("tool_access: { level: {} }\n", 1, 16, "unknown key `level`", "Write `levels`."),
+    Broken("tool_access: { levels: { standard: { web: true } } }\n", 1, 38, "unknown key `web`", "Write "),
+    Broken("trust: { strategy: weighted, weight: {} }\n", 1, 30, "unknown key `weight`", "Write `weights`."),
+    Broken(
+        "trust: { strategy: weighted, promotion_thresholds: { restricted_to_standard: { scor: 1 } } }\n",
+        1,
+        80,
+        "unknown key `scor`",
+        "Write `score` or",
+    ),
+    Broken(
+        "trust: { strategy: milestone, re_verification: { interval: 3 } }\n",
+        1,
+        50,
+        "unknown key `interval`",
+        "Write `interval_days`.",
+    ),
+    Broken("version: 1\nversion: 1\n", 2, 1, "key `version` is written twice", "Keep one"),
+    Broken("agents:\n  a: {}\n  a: {}\n", 3, 3, "key `a` is written twice", "Keep one"),
+    // Types.
+    Broken("version: one\n", 1, 10, "a whole number is expected here, not `one`", "Write a number"),
+    Broken("version: 1.5\n", 1, 10, "a whole number is expected here, not `1.5`", "Write a number"),
+    Broken("limits: { max_concurrency: -1 }\n", 1, 28, "a whole number is expected here, not `-1`", "of 0 or more"),
+    Broken("policy: [a]\n", 1, 9, "a mapping is expected here", "Write `key: value`"),
+    Broken("policy: { denied: { tools: read } }\n", 1, 28, "a list is expected here", "Write `[one, two]`"),
+    Broken("policy: { denied: { tools: [[read]] } }\n", 1, 29, "one word is expected here", "Write a single value."),
+    Broken("policy: { denied: { tools: [~] } }\n", 1, 29, "a value is missing here", "Write a value"),
+    Broken(
+        "policy: { ask: { classes: read } }\n",
+        1,
+        18,
+        "a list or a mapping is expected here",
+        "Write a list or a mapping.",
+    ),
+    Broken(
+        "sandboxing: { docker: { dns_allowed: yes } }\n",
+        1,
+        38,
+        "neither `true` nor `false`",
+        "Write `true` or `false`.",
+    ),
+    Broken(
+        "trust: { strategy: weighted, weights: { error_rate: much } }\n",
+        1,
+        53,
+        "a number is expected here, not `much`",
+        "Write a number",
+    ),
+    Broken("- version: 1\n", 1, 1, "a mapping is expected here", "Write `key: value`"),
+    Broken("just words\n", 1, 1, "a mapping is expected here", "Write `key: value`"),
+    // YAML itself.
+    Broken("agents:\n\tdefault: {}\n", 2, 2, "this is not YAML", "Indent with spaces"),
+    Broken("agents:\n  a: {}\n b: {}\n", 3, 2, "this is not YAML", "Check indentation"),
+    Broken("protected: [a, b\nversion: 1\n", 2, 8, "this is not YAML", "brackets"),
+    Broken("protected: [\"a]\n", 1, 13, "this is not YAML", "quotes"),
+    Broken("version: 1\n---\nversion: 1\n", 3, 1, "a second YAML document", "remove the line `---`"),
+    Broken("protected: &a [x]\n", 1, 15, "anchors, aliases and merge keys are not read", "Write the value out"),
+    Broken("protected: *a\n", 1, 12, "anchors, aliases and merge keys are not read", "Write the value out"),
+    Broken("agents: { a: { <<: {} } }\n", 1, 16, "anchors, aliases and merge keys are not read", "Write the value out"),
+    Broken("protected: !secret [a]\n", 1, 20, "tag `!secret` means nothing", "Remove the tag."),
+    // Words.
+    Broken("version: 2\n", 1, 10, "config version 2 is not known", "Write `version: 1`."),
+    Broken("actions: { payroll: high }\n", 1, 12, "`payroll` is not the name of an action type", "group:action"),
+    Broken("actions: { code:read: high }\n", 1, 12, "`code:read` is there already", "Remove the line"),
+    Broken("actions: { payroll:run: hi }\n", 1, 25, "unknown risk `hi`", "Write `high`."),
+    Broken("policy: { ask: { actions: [code:wirte] } }\n", 1, 28, "unknown action `code:wirte`", "Write `code:write`."),
+    Broken("policy: { denied: { actions: [deply] } }\n", 1, 31, "unknown action `deply`", "Write `deploy`."),
+    Broken("policy: { ask: { classes: [finance] } }\n", 1, 28, "unknown safety class `finance`", "Write `financial`."),
+    Broken("policy: { ask: { classes: { write: 0 } } }\n", 1, 36, "`write: 0` is out of range", "from 1 to 10"),
+    Broken(
+        "policy: { ask: { classes: { privileged: 1 } } }\n",
+        1,
+        41,
+        "always asks 2 people",
+        "Write `privileged: 2` or more",
+    ),
+    Broken(
+        "agents: { a: { ask: { classes: { privileged: 1 } } } }\n",
+        1,
+        46,
+        "always asks 2 people",
+        "Write `privileged: 2` or more",
+    ),
+    Broken("tools: { read: { permission: denied } }\n", 1, 30, "unknown permission `denied`", "Write `deny`."),
+    Broken(
+        "tools: { read: { permission: 3 } }\n",
+        1,
+        30,
+        "unknown permission `3`",
+        "Write `allow`, `confirm` or `deny`. Or ",
+    ),
+    Broken("tools: { read: { permission: {} } }\n", 1, 30, "this permission says nothing", "Write `allow`"),
+    Broken(
+        "tools: { read: { permission: { roles: [] } } }\n",
+        1,
+        30,
+        "no agent has one of no roles",
+        "permission: deny",
+    ),
+    Broken(
+        "tools: { read: { permission: { roles: [a], condition: 'true' } } }\n",
+        1,
+        30,
+        "roles or a condition, not both",
+        "Keep one of them",
+    ),
+    Broken(
+        "tools:\n  read:\n    permission: { condition: 'agent.level = \"x\"' }\n",
+        3,
+        43,
+        "the condition cannot be read",
+        "agent.level ==",
+    ),
+    Broken(
+        "tools:\n  read:\n    permission:\n      condition: risk == \"low\" and usr == \"x\"\n",
+        4,
+        36,
+        "there is no variable `usr`",
+        "what is known of a call",
+    ),
+    Broken("agents: { \"a b\": {} }\n", 1, 11, "`a b` is not a name for an agent", "letters, digits"),
+    Broken("agents: { a: { roles: [\"\"] } }\n", 1, 24, "is not a name for a role", "letters, digits"),
+    Broken("agents: { a: { level: standart } }\n", 1, 23, "unknown level `standart`", "Write `standard`."),
+    Broken("agents: { a: { workspace: \"\" } }\n", 1, 27, "the workspace is empty", "Write a directory"),
+    Broken("agents: { a: { workspace: ~/src } }\n", 1, 27, "`~` does not stand for a home", "Write the whole path"),
+    Broken(
+        "agents: { a: { constraints: { network: opne } } }\n",
+        1,
+        40,
+        "unknown value for `network`: `opne`",
+        "Write `open`.",
+    ),
+    Broken(
+        "agents: { a: { constraints: { code_execution: native } } }\n",
+        1,
+        47,
+        "unknown value for `code_execution`: `native`",
+        "Write `containerized`.",
+    ),
+    Broken(
+        "agents: { a: { constraints: { requires_approval: [deployments] } } }\n",
+        1,
+        51,
+        "unknown action `deployments`",
+        "Write `deploy`.",
+    ),
+    Broken(
+        "agents: { a: { constraints: { network: allowlist_only, network_allowlist: ['*.a.com'] } } }\n",
+        1,
+        76,
+        "has a wildcard",
+        "Write a host such as",
+    ),
+    Broken(
+        "agents: { a: { constraints: { network_allowlist: [a.com] } } }\n",
+        1,
+        51,
+        "an allowlist limits nothing while `network` is `open` (built-in)",
+        "Write `network: allowlist_only` beside it.",
+    ),
+    Broken(
+        "agents:\n  a:\n    level: sandboxed\n    constraints:\n      network: open\n",
+        5,
+        16,
+        "`network: open` of agent `a` is looser than its level: `sandboxed` permits `none` (built-in)",
+        "Write `none` or something tighter, or give the agent `level: custom`.",
+    ),
+    Broken(
+        "tool_access:\n  levels:\n    standard:\n      git: local_only\nagents:\n  a:\n    constraints: { git: full }\n",
+        7,
+        25,
+        "`git: full` of agent `a` is looser than its level: `standard` permits `local_only` (t.yaml:4)",
+        "Write `local_only`",
+    ),
+    Broken(
+        "tool_access: { levels: { restricted: { network_allowlist: [a.com] } } }\nagents: { a: { level: restricted, constraints: { network_allowlist: [b.com] } } }\n",
+        2,
+        70,
+        "`b.com` of agent `a` is looser than its level",
+        "level: custom",
+    ),
+    Broken("limits: { max_concurrency: 0 }\n", 1, 28, "`max_concurrency: 0` is out of range", "from 1 to 64"),
+    Broken("limits: { max_input_bytes: 99999999 }\n", 1, 28, "is out of range", "to 67108864"),
+    Broken("protected: [/etc]\n", 1, 13, "`/etc` is not a name inside a workspace", "Write a relative path"),
+    Broken("protected: [a/../b]\n", 1, 13, "is not a name inside a workspace", "without `.` and `..`"),
+    // Rooms.
+    Broken("sandboxing: { default_backend: dcoker }\n", 1, 32, "unknown backend `dcoker`", "Write `docker`."),
+    Broken("sandboxing: { default_backend: inline }\n", 1, 32, "only file tools can run inline", "file_system: inline"),
+    Broken("sandboxing: { overrides: { web: inline } }\n", 1, 33, "category `web` need a room", "deny_all"),
+    Broken(
+        "sandboxing: { overrides: { filesystem: docker } }\n",
+        1,
+        28,
+        "unknown category `filesystem`",
+        "Write `file_system`.",
+    ),
+    Broken(
+        "sandboxing: { overrides: { git: docker, version_control: docker } }\n",
+        1,
+        41,
+        "category `version_control` has two backends",
+        "Keep one",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { timeout_seconds: 601 } }\n",
+        1,
+        46,
+        "`timeout_seconds: 601` is out of range",
+        "from 1 to 600",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { extra_safe_path_prefixes: [/] } }\n",
+        1,
+        56,
+        "is not a directory programs",
+        "/opt/tools/bin",
+    ),
+    Broken(
+        "sandboxing: { docker: { memory_limit: 512mb } }\n",
+        1,
+        39,
+        "`memory_limit: 512mb` is not a usable amount",
+        "such as `512m`",
+    ),
+    Broken("sandboxing: { docker: { memory_limit: 512 } }\n", 1, 39, "is not a usable amount", "such as `512m`"),
+    Broken(
+        "sandboxing: { docker: { cpu_limit: \"17\" } }\n",
+        1,
+        36,
+        "`cpu_limit: 17` is not a number of processors",
+        "up to 16",
+    ),
+    Broken("sandboxing: { docker: { pids_limit: 0 } }\n", 1, 37, "is out of range", "from 1 to 1024"),
+    Broken(
+        "sandboxing: { docker: { network: host } }\n",
+        1,
+        34,
+        "unknown value for `network`: `host`",
+        "Write `none` or `bridge`.",
+    ),
+    Broken(
+        "sandboxing: { docker: { network_overrides: { web: open } } }\n",
+        1,
+        51,
+        "unknown value for `web`: `open`",
+        "`bridge`",
+    ),
+    Broken(
+        "sandboxing: { docker: { allowed_hosts: [example.com] } }\n",
+        1,
+        41,
+        "`example.com` names no port",
+        "api.example.com:443",
+    ),
+    Broken(
+        "sandboxing: { docker: { allowed_hosts: ['a.com:https'] } }\n",
+        1,
+        41,
+        "has no port from 1 to 65535",
+        "host and port",
+    ),
+    Broken(
+        "sandboxing: { docker: { mount_mode: readonly } }\n",
+        1,
+        37,
+        "unknown value for `mount_mode`",
+        "Write `ro` or `rw`.",
+    ),
+    Broken("sandboxing: { docker: { image: '-v /:/x' } }\n", 1, 32, "is not the name of an image", "name:tag"),
+    Broken(
+        "sandboxing: { docker: { lifecycle: { strategy: per-agnet } } }\n",
+        1,
+        48,
+        "unknown value for `strategy`: `per-agnet`",
+        "Write `per-agent`.",
+    ),
+    Broken(
+        "sandboxing: { k8s: { namespace: My_Space } }\n",
+        1,
+        33,
+        "`My_Space` is not a namespace",
+        "lower-case letters",
+    ),
+    Broken(
+        "sandboxing: { k8s: { resource_limits: { memory: 1GiB } } }\n",
+        1,
+        49,
+        "`memory: 1GiB` is not an amount",
+        "`256Mi`",
+    ),
+    Broken(
+        "sandboxing: { k8s: { resource_requests: { cpu: 2 }, resource_limits: { cpu: 500m } } }\n",
+        1,
+        48,
+        "a request for `cpu: 2` is above the limit `500m`",
+        "Write `500m` or less.",
+    ),
+    Broken("tool_access: { levels: { standrd: {} } }\n", 1, 26, "unknown level `standrd`", "Write `standard`."),
+    // Trust.
+    Broken("trust: { initial_level: standard }\n", 1, 1, "`trust` has no strategy", "strategy: disabled"),
+    Broken("trust: { strategy: weigthed }\n", 1, 20, "unknown trust strategy `weigthed`", "Write `weighted`."),
+    Broken(
+        "trust: { strategy: disabled, initial_level: elevated }\n",
+        1,
+        45,
+        "no agent starts at `elevated`",
+        "level: elevated",
+    ),
+    Broken(
+        "trust: { strategy: disabled, initial_level: custom }\n",
+        1,
+        45,
+        "not a step of the ladder",
+        "Write `sandboxed`",
+    ),
+    Broken(
+        "trust:\n  strategy: disabled\n  weights: {}\n",
+        3,
+        3,
+        "`weights` is a rule of strategy `weighted`, and the strategy is `disabled`",
+        "Remove `weights`, or write `strategy: weighted`.",
+    ),
+    Broken(
+        "trust:\n  strategy: weighted\n  weights:\n    task_difficulty: 0.5\n    completion_rate: 0.25\n    error_rate: 0.25\n    human_feedback: 0.2\n",
+        3,
+        3,
+        "the four weights add up to 1.2, not to 1",
+        "add up to 1",
+    ),
+    Broken(
+        "trust: { strategy: weighted, weights: { error_rate: 1.5 } }\n",
+        1,
+        53,
+        "`error_rate: 1.5` is out of range",
+        "from 0 to 1",
+    ),
+    Broken("trust: { strategy: weighted, weights: { error_rate: .nan } }\n", 1, 53, "is out of range", "from 0 to 1"),
+    Broken(
+        "trust: { strategy: weighted, promotion_thresholds: { standard_to_root: 0.4 } }\n",
+        1,
+        54,
+        "unknown promotion `standard_to_root`",
+        "Write `standard_to_elevated`.",
+    ),
+    Broken(
+        "trust: { strategy: weighted, promotion_thresholds: { restricted_to_standard: high } }\n",
+        1,
+        78,
+        "is not a score",
+        "from 0 to 1",
+    ),
+    Broken(
+        "trust: { strategy: weighted, promotion_thresholds: { restricted_to_standard: 6 } }\n",
+        1,
+        78,
+        "is out of range",
+        "from 0 to 1",
+    ),
+    Broken(
+        "trust: { strategy: weighted, promotion_thresholds: { restricted_to_standard: {} } }\n",
+        1,
+        78,
+        "has no score",
+        "score: 0.8",
+    ),
+    Broken(
+        "trust: { strategy: weighted, promotion_thresholds: { standard_to_elevated: 0.8 } }\n",
+        1,
+        54,
+        "without a person",
+        "requires_human_approval: true",
+    ),
+    Broken(
+        "trust: { strategy: weighted, promotion_thresholds: { standard_to_elevated: { score: 0.8, requires_human_approval: false } } }\n",
+        1,
+        54,
+        "without a person",
+        "requires_human_approval: true",
+    ),
+    Broken(
+        "trust: { strategy: milestone, milestones: { standard_to_elevated: { tasks_completed: 3 } } }\n",
+        1,
+        45,
+        "without a person",
+        "requires_human_approval: true",
+    ),
+    Broken(
+        "trust:\n  strategy: per_category\n  initial_levels: { web: sandboxed }\n  promotion_criteria: { web: { standard_to_elevated: {} } }\n",
+        4,
+        32,
+        "without a person",
+        "requires_human_approval: true",
+    ),
+    Broken(
+        "trust: { strategy: milestone, milestones: { restricted_to_standard: { requires_human_approval: true, auto_promote: true } } }\n",
+        1,
+        116,
+        "automatic or takes a person, not both",
+        "Remove `auto_promote`",
+    ),
+    Broken(
+        "trust: { strategy: milestone, milestones: { restricted_to_standard: { auto_promote: false } } }\n",
+        1,
+        85,
+        "could never happen",
+        "requires_human_approval: true",
+    ),
+    Broken(
+        "trust: { strategy: per_category, initial_levels: { web: elevated } }\n",
+        1,
+        57,
+        "no agent starts at `elevated`",
+        "level: elevated",
+    ),
+    Broken(
+        "trust: { strategy: per_category, promotion_criteria: { web: {} } }\n",
+        1,
+        56,
+        "has criteria but no level to start from",
+        "Add `web: sandboxed` under `initial_levels`.",
+    ),
+    Broken(
+        "trust: { strategy: milestone, re_verification: { decay_on_error_rate: 15 } }\n",
+        1,
+        71,
+        "is out of range",
+        "from 0 to 1",
+    ),
+];
+
+#[test]
+fn every_mistake_is_found_where_it_is() {
+    let mut wrong = Vec::new();
+    for Broken(text, line, column, message, remedy) in BROKEN {
+        let found = match check_text("t.yaml", text) {
+            Ok(_) => "no error at all".to_owned(),
+            Err(errors) => match errors.as_slice() {
+                [one]
+                    if (one.line, one.column) == (*line, *column)
+                        && one.message.contains(message)
+                        && one.remedy.contains(remedy) =>
+                {
+                    continue;
+                }
+                _ => page(&errors),
+            },
+        };
+        wrong.push(format!("{text}expected {line}:{column} {message:?} {remedy:?}, found\n{found}"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn messages_and_remedies_read_alike() {
+    for Broken(text, ..) in BROKEN {
+        for error in check_text("t.yaml", text).unwrap_err() {
+            let first = error.message.chars().next().unwrap();
+            assert!(!first.is_uppercase() && !error.message.ends_with('.'), "{error}");
+            let first = error.remedy.chars().next().unwrap();
+            assert!(first.is_uppercase() && error.remedy.ends_with('.'), "{error}");
+        }
+    }
+}
+
+#[test]
+fn wrong_words_are_reported_all_at_once_and_in_order() {
+    let text = "limits: { max_concurrency: 900 }\nagents:\n  a: { level: low }\n  b: { level: standrd, roles: ['x y'] }\npolicy: { denied: { actions: [code:wirte, all, deply] } }\n";
+    let places: Vec<_> =
+        check_text("t.yaml", text).unwrap_err().iter().map(|error| (error.line, error.column)).collect();
+    assert_eq!(places, [(1, 28), (3, 15), (4, 15), (4, 32), (5, 31), (5, 48)]);
+}
+
+#[test]
+fn bombs_are_refused_before_they_go_off() {
+    let first = |text: &str| check_text("t.yaml", text).unwrap_err().remove(0).message;
+    let mut aliases = String::from("protected: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let below = format!("*a{}, ", level - 1).repeat(9);
+        aliases.push_str(&format!("k{level}: &a{level} [{below}]\n"));
+    }
+    assert!(first(&aliases).contains("anchors, aliases"), "{}", first(&aliases));
+    for deep in ["[".repeat(100_000), "{a: ".repeat(100_000), format!("\n{}x", "- ".repeat(100_000))] {
+        let message = first(&format!("protected: {deep}"));
+        assert!(message.contains("nested too deeply") || message.contains("is expected here"), "{message}");
+    }
+    let many = format!("protected: [{}]\n", "a,".repeat(400_000));
+    assert!(first(&many).contains("more values"), "{}", first(&many));
+    let long = format!("# {}\n", "x".repeat(10_000_000));
+    assert!(first(&long).contains("more than 1048576"), "{}", first(&long));
+}
+
+#[test]
+fn a_file_that_is_no_config_is_refused() {
+    let house = House::new();
+    let message = || house.load().unwrap_err().remove(0).message;
+    fs::create_dir(house.user_file()).unwrap();
+    assert!(message().contains("not a regular file"), "{}", message());
+    fs::remove_dir(house.user_file()).unwrap();
+
+    house.user(&format!("#{}\n", "x".repeat(2_000_000)));
+    assert!(message().contains("more than 1048576 bytes"), "{}", message());
+
+    fs::write(house.user_file(), b"version: \xff\n").unwrap();
+    assert!(message().contains("not UTF-8"), "{}", message());
+    fs::remove_file(house.user_file()).unwrap();
+
+    let status = std::process::Command::new("mkfifo").arg(house.project_file()).status().unwrap();
+    assert!(status.success());
+    assert!(message().contains("not a regular file"), "{}", message());
+    fs::remove_file(house.project_file()).unwrap();
+
+    fs::write(house.dir.path().join("secret"), "password: hunter2\n").unwrap();
+    std::os::unix::fs::symlink("../secret", house.project_file()).unwrap();
+    assert!(message().contains("symbolic link"), "{}", message());
+    assert!(!page(&house.load().unwrap_err()).contains("hunter2"));
+
+    // The user's own file may be a link: many keep theirs somewhere else.
+    fs::remove_file(house.project_file()).unwrap();
+    fs::write(house.dir.path().join("kept.yaml"), "limits: { max_concurrency: 3 }\n").unwrap();
+    std::os::unix::fs::symlink("../kept.yaml", house.user_file()).unwrap();
+    assert_eq!(house.load().unwrap().limits.max_concurrency, 3);
+}
+
+#[test]
+fn a_page_about_a_typo() {
+    insta::assert_snapshot!(page(
+        &check_text("toolgate.yaml", "version: 1\npolicy:\n  deny:\n    tools: [delete]\n").unwrap_err()
+    ));
+}
+
+#[test]
+fn a_page_about_several_wrong_words() {
+    let text = "# What builds.
+agents:
+  builder:
+    level: restricted
+    constraints:
+      network: open
+      requires_approval: [deploy:prodution]
+tools:
+  delete: { permission: { condition: 'args.path starts_with \"build/\"' } }
+sandboxing:
+  docker:
+    memory_limit: 512 MB
+";
+    insta::assert_snapshot!(page(&check_text("conf/team.yaml", text).unwrap_err()));
+}
+
+#[test]
+fn a_page_about_a_project_that_wants_more() {
+    let house = House::new();
+    house.project("policy:\n  allowed:\n    actions: [all]\nagents:\n  default:\n    level: elevated\n");
+    let dir = house.dir.path().display().to_string();
+    insta::assert_snapshot!(page(&house.load().unwrap_err()).replace(&dir, "/home/me"));
+}
+
+// ---- layers ----
+
+#[test]
+fn a_later_trusted_file_goes_on_top() {
+    let house = House::new();
+    house.user(
+        "agents: { default: { level: restricted, roles: [a] }, other: {} }\nlimits: { max_concurrency: 3 }\nprotected: [x]\npolicy: { denied: { tools: [write] } }\ntools: { read: { permission: deny } }\n",
+    );
+    house.project(
+        "agents: { default: { level: elevated } }\nprotected: [y]\npolicy: { denied: { tools: [edit] } }\ntools: { read: { permission: allow } }\n",
+    );
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+    let default = &config.policy.agents[&AgentName::from("default")];
+    assert_eq!((default.level.value, default.roles.clone()), (Level::Elevated, ["a".to_owned()].into()));
+    assert_eq!(config.policy.agents.len(), 2);
+    assert_eq!(config.limits.max_concurrency, 3);
+    assert_eq!(config.protected, ["toolgate.yaml", "x", "y"]);
+    assert_eq!(config.policy.rules.denied.tools.keys().collect::<Vec<_>>(), ["edit", "write"]);
+    assert_eq!(verdict(&config, "read"), Verdict::Allow);
+    let trusted: Vec<_> = config.files.iter().map(|file| (file.path.clone(), file.trusted)).collect();
+    assert_eq!(trusted, [(house.user_file(), true), (house.project_file(), true)]);
+}
+
+/// What an untrusted project file may not say, on top of a user's file: text, line, column, a part of the message.
+const LOOSER: &[(&str, u64, u64, &str)] = &[
+    ("actions:\n  payroll:run: low\n", 1, 1, "`actions`"),
+    ("version: 1\nsandboxing:\n  overrides: { web: deny_all }\n", 2, 1, "`sandboxing`"),
+    ("tool_access:\n  levels: {}\n", 1, 1, "`tool_access`"),
+    ("trust: { strategy: disabled, initial_level: sandboxed }\n", 1, 1, "`trust`"),
+    ("policy:\n  allowed:\n    tools:\n      - delete\n", 4, 9, "`allowed` tool `delete`"),
+    ("policy: { allowed: { actions: [code:read] } }\n", 1, 32, "`allowed` action"),
+    ("agents:\n  mine: {}\n", 2, 3, "a new agent, `mine`,"),
+    ("agents: { default: { allowed: { tools: [delete] } } }\n", 1, 41, "`allowed` tool `delete`"),
+    ("agents: { default: { allowed: { actions: [db] } } }\n", 1, 43, "`allowed` action"),
+    ("agents: { default: { level: elevated } }\n", 1, 29, "level `elevated` where `standard`"),
+    ("agents: { default: { level: custom } }\n", 1, 29, "level `custom` where `standard`"),
+    ("agents: { tight: { level: standard } }\n", 1, 27, "level `standard` where `restricted`"),
+    ("agents: { own: { level: sandboxed } }\n", 1, 25, "level `sandboxed` where `custom`"),
+    ("agents: { default: { roles: [admin] } }\n", 1, 30, "`roles`"),
+    ("agents: { default: { workspace: / } }\n", 1, 33, "another workspace, `/`,"),
+    ("agents: { default: { workspace: .. } }\n", 1, 33, "another workspace, `..`,"),
+    ("agents: { tight: { constraints: { file_system: full } } }\n", 1, 48, "`file_system: full` would loosen"),
+    (
+        "agents: { tight: { constraints: { network: open } } }\n",
+        1,
+        44,
+        "`network: open` would loosen what holds now: `allowlist_only`",
+    ),
+    (
+        "agents: { tight: { constraints: { git: full } } }\n",
+        1,
+        40,
+        "`git: full` would loosen what holds now: `local_only`",
+    ),
+    ("agents: { tight: { constraints: { terminal: full } } }\n", 1, 45, "`terminal: full` would loosen"),
+    ("agents: { own: { constraints: { terminal: full } } }\n", 1, 43, "`terminal: full` would loosen"),
+    (
+        "agents: { tight: { constraints: { network_allowlist: [a.com, 'b.com:22'] } } }\n",
+        1,
+        62,
+        "`b.com:22` would loosen",
+    ),
+    ("agents: { own: { constraints: { network_allowlist: [a.com] } } }\n", 1, 53, "`a.com` would loosen"),
+    ("limits: { max_concurrency: 5 }\n", 1, 28, "`max_concurrency: 5`, above 4,"),
+    ("limits: { max_input_bytes: 4096 }\n", 1, 28, "`max_input_bytes: 4096`, above 2048,"),
+    ("tools: { delete: { permission: allow } }\n", 1, 32, "another permission for tool `delete`"),
+    ("tools: { write: { permission: allow } }\n", 1, 31, "another permission for tool `write`"),
+    ("tools: { edit: { permission: { roles: [b] } } }\n", 1, 30, "another permission for tool `edit`"),
+    ("tools: { edit: { permission: { condition: 'true' } } }\n", 1, 30, "another permission for tool `edit`"),
+];
+
+const TRUSTED: &str = "
+agents:
+  tight:
+    level: restricted
+    constraints: { git: local_only, network_allowlist: [a.com, 'b.com:443'] }
+  own: { level: custom }
+limits: { max_concurrency: 4, max_input_bytes: 2048 }
+tools:
+  delete: { permission: confirm }
+  write: { permission: deny }
+  edit: { permission: { roles: [a] } }
+";
+
+#[test]
+fn an_untrusted_project_loosens_nothing() {
+    let house = House::new();
+    house.user(TRUSTED);
+    for (text, line, column, message) in LOOSER {
+        house.project(text);
+        let errors = house.load().map(|_| ()).expect_err(text);
+        let [error] = errors.as_slice() else { panic!("{text}: {}", page(&errors)) };
+        assert_eq!((error.line, error.column), (*line, *column), "{text}: {error}");
+        assert_eq!(error.file, house.project_file().display().to_string());
+        assert!(error.message.contains(message), "{text}: {error}");
+        let trust = format!("`toolgate check --trust {}`", house.project_file().display());
+        assert!(error.remedy.contains(&trust), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_same_texts_hold_once_a_person_trusts_them() {
+    for (text, ..) in LOOSER {
+        // Some stay wrong: an agent with a level on the ladder does not loosen it, whoever says so.
+        if text.contains("tight: {") {
+            continue;
+        }
+        let house = House::new();
+        house.user(TRUSTED);
+        house.project(text);
+        trust_file(&house.data_dir(), &house.project_file())
+            .unwrap_or_else(|errors| panic!("{text}: {}", page(&errors)));
+        let config = house.load().unwrap_or_else(|errors| panic!("{text}: {}", page(&errors)));
+        assert!(config.files.iter().all(|file| file.trusted));
+    }
+}
+
+#[test]
+fn an_untrusted_project_tightens_and_the_decisions_change() {
+    let house = House::new();
+    let before = house.load().unwrap();
+    let verdicts = |config: &Config| ["read", "write", "edit", "delete", "grep"].map(|tool| verdict(config, tool));
+    assert_eq!(verdicts(&before), [Verdict::Allow; 5]);
+    house.project(
+        "policy:\n  denied: { tools: [delete] }\n  ask: { tools: [write], classes: { network: 2 } }\ntools:\n  edit: { permission: deny }\nagents:\n  default:\n    level: sandboxed\n    workspace: .\n    ask: { tools: [grep] }\n    constraints: { requires_approval: [database_write] }\nlimits: { max_concurrency: 1, max_input_bytes: 1024 }\nprotected: [secrets/]\n",
+    );
+    let after = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+    assert_eq!(verdicts(&after), [Verdict::Allow, Verdict::Ask, Verdict::Deny, Verdict::Deny, Verdict::Ask]);
+    assert_eq!(after.limits, Limits { max_concurrency: 1, max_input_bytes: 1024 });
+    assert_eq!(after.protected, ["toolgate.yaml", "secrets/"]);
+    let agent = &after.policy.agents[&AgentName::from("default")];
+    assert_eq!((agent.level.value, agent.level.source.line), (Level::Sandboxed, 8));
+    assert_eq!(agent.constraints.network.value, NetworkMode::None);
+    assert!(agent.constraints.requires_approval.contains_key(&ActionType::DbAdmin));
+    let people: Vec<_> = after.policy.rules.ask_classes.iter().map(|(class, n)| (class.as_str(), n.value)).collect();
+    assert_eq!(people, [("network", 2), ("financial", 1), ("privileged", 2)]);
+    assert_eq!(after.files.iter().map(|file: &ConfigFileInfo| file.trusted).collect::<Vec<_>>(), [false]);
+}
+
+#[test]
+fn going_down_a_level_keeps_what_bound_the_agent_before() {
+    let house = House::new();
+    // Sandboxed asks nobody and lists no hosts of its own, so taking it as it is would loosen.
+    house.user("agents: { default: { level: restricted, allowed: { actions: [deploy] }, constraints: { git: local_only } } }\n");
+    house.project("agents: { default: { level: sandboxed } }\n");
+    let agent = house.load().unwrap().policy.agents[&AgentName::from("default")].clone();
+    assert_eq!(agent.level.value, Level::Sandboxed);
+    assert!(agent.constraints.requires_approval.contains_key(&ActionType::DeployProduction));
+    assert_eq!(
+        (agent.constraints.network.value, agent.constraints.git.value),
+        (NetworkMode::None, GitLevel::LocalOnly)
+    );
+
+    house.user("tool_access: { levels: { sandboxed: { network: open, terminal: full } } }\n");
+    let agent = house.load().unwrap().policy.agents[&AgentName::from("default")].clone();
+    assert_eq!(agent.constraints.terminal.value, TerminalMode::RestrictedCommands);
+
+    house.user("tool_access: { levels: { sandboxed: { deployment: true } } }\n");
+    let errors = house.load().unwrap_err();
+    assert!(errors[0].message.contains("level `sandboxed` where `standard`"), "{}", page(&errors));
+}
+
+#[test]
+fn an_untrusted_word_on_a_tool_adds_to_the_one_that_stands() {
+    let cases = [
+        // user, project, tool, verdict for an agent with role `a`, and for one without
+        ("confirm", "confirm", Verdict::Ask, Verdict::Ask),
+        ("confirm", "deny", Verdict::Deny, Verdict::Deny),
+        ("confirm", "{ roles: [a] }", Verdict::Ask, Verdict::Deny),
+        ("{ roles: [a] }", "confirm", Verdict::Ask, Verdict::Deny),
+        ("{ roles: [a] }", "{ roles: [a] }", Verdict::Allow, Verdict::Deny),
+        ("{ roles: [a] }", "deny", Verdict::Deny, Verdict::Deny),
+        ("deny", "confirm", Verdict::Deny, Verdict::Deny),
+        ("deny", "{ roles: [a] }", Verdict::Deny, Verdict::Deny),
+        ("allow", "confirm", Verdict::Ask, Verdict::Ask),
+        ("allow", "allow", Verdict::Allow, Verdict::Allow),
+    ];
+    for (user, project, with, without) in cases {
+        let house = House::new();
+        house.user(&format!(
+            "tools: {{ read: {{ permission: {user} }} }}\nagents: {{ default: {{ roles: [a] }}, other: {{}} }}\n"
+        ));
+        house.project(&format!("tools: {{ read: {{ permission: {project} }} }}\n"));
+        let config = house.load().unwrap_or_else(|errors| panic!("{user} {project}: {}", page(&errors)));
+        let found = (verdict_for(&config, "default", "read"), verdict_for(&config, "other", "read"));
+        assert_eq!(found, (with, without), "{user}, then {project}");
+    }
+}
+
+#[test]
+fn one_changed_byte_takes_the_trust_away() {
+    let house = House::new();
+    let text = "policy: { allowed: { tools: [delete] } }\n";
+    house.project(text);
+    assert!(house.load().is_err());
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    assert!(is_trusted(&house.data_dir(), &house.project_file()).unwrap());
+    assert!(house.load().unwrap().files[0].trusted);
+
+    house.project(&format!("{text} "));
+    assert!(!is_trusted(&house.data_dir(), &house.project_file()).unwrap());
+    assert!(house.load().is_err());
+
+    // The old text is trusted again only because nothing newer was trusted in its place.
+    house.project(text);
+    assert!(house.load().is_ok());
+    house.project("limits: { max_concurrency: 2 }\n");
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    house.project(text);
+    assert!(house.load().is_err());
+}
+
+#[test]
+fn trust_is_for_one_file_in_one_place() {
+    let (house, other) = (House::new(), House::new());
+    let text = "policy: { allowed: { tools: [delete] } }\n";
+    house.project(text);
+    other.project(text);
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    assert!(!is_trusted(&house.data_dir(), &other.project_file()).unwrap());
+    assert!(!is_trusted(&house.data_dir(), &house.dir.path().join("none.yaml")).unwrap());
+}
+
+#[test]
+fn a_file_that_does_not_hold_is_not_trusted() {
+    let house = House::new();
+    house.project("polcy: {}\n");
+    assert_eq!(trust_file(&house.data_dir(), &house.project_file()).unwrap_err()[0].line, 1);
+    assert!(!house.data_dir().exists());
+    let errors = trust_file(&house.data_dir(), &house.dir.path().join("none.yaml")).unwrap_err();
+    assert_eq!(errors[0].message, "there is no such file");
+}
+
+#[test]
+fn the_list_of_trusted_files_is_private_and_never_half_written() {
+    let house = House::new();
+    house.project("version: 1\n");
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&house.data_dir()), 0o700);
+    assert_eq!(mode(&house.data_dir().join("trusted.json")), 0o600);
+    let names: Vec<_> = fs::read_dir(house.data_dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["trusted.json"]);
+}
+
+#[test]
+fn a_broken_list_of_trusted_files_trusts_nobody() {
+    let house = House::new();
+    house.project("version: 1\n");
+    fs::create_dir(house.data_dir()).unwrap();
+    fs::write(house.data_dir().join("trusted.json"), "{\"files\": ").unwrap();
+    let errors = house.load().unwrap_err();
+    assert!(errors[0].message.contains("the list of trusted files cannot be read"), "{}", page(&errors));
+    assert!(trust_file(&house.data_dir(), &house.project_file()).is_err());
+}
+
+#[test]
+fn a_named_config_is_the_only_one() {
+    let house = House::new();
+    house.user("limits: { max_concurrency: 3 }\n");
+    house.project("this: is: not: a config\n");
+    let named = house.dir.path().join("named.yaml");
+    fs::write(&named, "agents: { default: { level: elevated } }\n").unwrap();
+    let config = house.load_explicit(&named).unwrap();
+    assert_eq!(config.policy.agents[&AgentName::from("default")].level.value, Level::Elevated);
+    assert_eq!(config.limits, Config::built_in(Path::new("/")).limits);
+    assert_eq!(config.files.iter().map(|file| (&file.path, file.trusted)).collect::<Vec<_>>(), [(&named, true)]);
+    let errors = house.load_explicit(&house.dir.path().join("none.yaml")).unwrap_err();
+    assert_eq!(errors[0].message, "there is no such file");
+}
+
+#[test]
+fn mistakes_in_both_files_come_together() {
+    let house = House::new();
+    house.user("limits: { max_concurrency: 900 }\n");
+    house.project("agents: { default: { level: low } }\n");
+    let files: Vec<_> = house.load().unwrap_err().into_iter().map(|error| error.file).collect();
+    assert_eq!(files, [house.user_file().display().to_string(), house.project_file().display().to_string()]);
+}
+
+// ---- the bench ----
+
+/// A home, a project and a data directory of their own.
+struct House {
+    dir: TempDir,
+}
+
+impl House {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("home")).unwrap();
+        fs::create_dir(dir.path().join("project")).unwrap();
+        Self { dir }
+    }
+
+    fn user_file(&self) -> PathBuf {
+        self.dir.path().join("home/toolgate.yaml")
+    }
+
+    fn project_file(&self) -> PathBuf {
+        self.dir.path().join("project/toolgate.yaml")
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn user(&self, text: &str) {
+        fs::write(self.user_file(), text).unwrap();
+    }
+
+    fn project(&self, text: &str) {
+        fs::write(self.project_file(), text).unwrap();
+    }
+
+    fn sources(&self) -> Sources {
+        Sources {
+            explicit: None,
+            user: Some(self.user_file()),
+            project: Some(self.project_file()),
+            data_dir: self.data_dir(),
+            cwd: self.dir.path().join("project"),
+        }
+    }
+
+    fn load(&self) -> Result<Config, Vec<ConfigError>> {
+        Config::load(&self.sources())
+    }
+
+    fn load_explicit(&self, path: &Path) -> Result<Config, Vec<ConfigError>> {
+        Config::load(&Sources { explicit: Some(path.to_owned()), ..self.sources() })
+    }
+}
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/{name}.yaml"));
+    fs::read_to_string(path).unwrap()
+}
+
+fn page(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n")
+}
+
+fn known_tools() -> Vec<String> {
+    toolgate_tools::TOOLS.iter().map(|tool| tool().def.name.to_string()).collect()
+}
+
+fn verdict(config: &Config, tool: &str) -> Verdict {
+    verdict_for(config, "default", tool)
+}
+
+fn verdict_for(config: &Config, agent: &str, tool: &str) -> Verdict {
+    let tool = toolgate_tools::TOOLS.iter().map(|tool| tool()).find(|known| known.def.name == tool).unwrap();
+    let request = Request {
+        def: &tool.def,
+        action: &tool.def.action,
+        effects: &[],
+        risk: config.policy.actions.risk(&tool.def.action),
+        arguments: None,
+    };
+    decide(&config.policy, &config.policy.agents[&AgentName::from(agent)], &request).decided().verdict
+}
