@@ -93,7 +93,6 @@ pub fn skeleton(name: &str) -> String {
         match c {
             // A capital i is drawn as a lower-case l, and names do not differ by case: all of these are one shape.
             'i' | 'l' | '1' | '|' => out.push('l'),
-            '0' => out.push('o'),
             'm' => out.push_str("rn"),
             // Spelled out rather than joined, so that `vvv` has one form.
             'w' => out.push_str("vv"),
