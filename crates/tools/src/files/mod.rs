@@ -33,26 +33,10 @@ mod tests {
         [delete::tool, edit::tool, find::tool, grep::tool, ls::tool, read::tool, write::tool];
 
     #[test]
-    fn every_example_works() {
-        for tool in ALL {
-            for example in tool().def.examples {
-                let desk = Desk::with(&[
-                    ("old.txt", "old"),
-                    ("src/main.rs", "fn main() {\n    let x = 1;\n    println!(\"old\");\n}\n"),
-                    ("src/lib.rs", "let count = 1; // count\n"),
-                    ("tests/it.rs", "// todo\n"),
-                ]);
-                desk.call(tool, example.arguments).unwrap_or_else(|fault| panic!("{}: {fault}", tool().def.name));
-            }
-        }
-    }
-
-    #[test]
     fn declarations_say_what_the_tools_do() {
         for tool in ALL {
             let def = tool().def;
             assert_eq!(def.category, Category::FileSystem, "{}", def.name);
-            assert!(def.description.len() < 1200, "{} is described in {}", def.name, def.description.len());
             let path = json!({ "path": "a", "content": "", "pattern": "p", "edits": [] });
             let wanted = def.input_schema["properties"].as_object().unwrap();
             let arguments = path.as_object().unwrap().clone().into_iter().filter(|(key, _)| wanted.contains_key(key));

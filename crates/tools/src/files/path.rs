@@ -37,12 +37,13 @@ pub(crate) fn admit(path: &str, roots: &[&Path]) -> Result<String, Fault> {
 }
 
 /// Such a path is a strange but legal relative name on Linux. Whoever writes it means another place, so it is refused
-/// rather than created.
+/// rather than created. `C:x` alone stays a name: colons are common in them.
 fn is_windows_absolute(path: &str) -> bool {
-    let bytes = path.as_bytes();
-    let drive =
-        bytes.len() >= 3 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' && matches!(bytes[2], b'\\' | b'/');
-    drive || bytes[0] == b'\\'
+    match path.as_bytes() {
+        [b'\\', ..] => true,
+        [letter, b':', rest @ ..] => letter.is_ascii_alphabetic() && rest.iter().any(|b| matches!(b, b'\\' | b'/')),
+        _ => false,
+    }
 }
 
 fn below<'a>(path: &'a str, roots: &[&Path]) -> Option<&'a str> {
@@ -167,6 +168,7 @@ mod tests {
             "\\\\?\\C:\\x",
             "C:\\x",
             "c:/x",
+            "c:windows/x",
         ] {
             check(path, Err("path_outside_workspace"));
         }

@@ -17,7 +17,7 @@ use toolgate_contract::{Fault, Files};
 use super::{
     fault::{self, BUSY, CHANGED_MEANWHILE, IO_ERROR, PATH_IS_A_LINK},
     path::shown,
-    workspace::{OpenDir, Workspace},
+    workspace::{OpenDir, Workspace, unfinished_name},
 };
 use crate::Cx;
 
@@ -133,7 +133,10 @@ impl Slot {
         for _ in 0..LOCK_TRIES {
             cx.check()?;
             match rustix::fs::flock(&self.dir.fd, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.dir.sweep();
+                    return Ok(());
+                }
                 Err(Errno::WOULDBLOCK | Errno::INTR) => thread::sleep(LOCK_STEP),
                 // A filesystem without locks still has the comparison right before the rename.
                 Err(_) => return Ok(()),
@@ -212,7 +215,7 @@ fn unguessable_name() -> Result<String, Fault> {
     getrandom::fill(&mut bytes).map_err(|error| {
         IO_ERROR.failed(format!("the kernel gave no random bytes: {error}"), "Try again.").retryable()
     })?;
-    Ok(format!(".toolgate-{:032x}.tmp", u128::from_le_bytes(bytes)))
+    Ok(unfinished_name(u128::from_le_bytes(bytes)))
 }
 
 /// What tells a file from a changed one without reading it.
@@ -310,6 +313,18 @@ mod tests {
         desk.swap_for_dir("a");
         assert_eq!(slot.replace(b"new", None).unwrap_err().code, "is_a_directory");
         assert_eq!(desk.names(), ["a"]);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_nobody_s_and_goes_with_the_next_write() {
+        let left = unfinished_name(7);
+        let desk = Desk::with(&[(&left, "half"), ("d/x", ""), (".toolgate-notes.tmp", "mine")]);
+        let listed = desk.call(super::super::ls::tool, serde_json::json!({})).unwrap().structured;
+        assert_eq!(listed["total"], 2);
+        assert_eq!(desk.code(WRITE, serde_json::json!({ "path": left, "content": "" })), "protected_path");
+        assert!(desk.names().contains(&left));
+        desk.call(WRITE, serde_json::json!({ "path": "a", "content": "" })).unwrap();
+        assert_eq!(desk.names(), [".toolgate-notes.tmp", "a", "d", "d/x"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "this file is the fence that the barred calls stay behind")]
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::{CStr, CString, OsStr},
     fmt,
     fs::File,
     os::{
@@ -33,8 +33,8 @@ use super::{
 /// What in the workspace is not the agent's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Protected {
-    /// Paths relative to the workspace that no tool writes, with everything below them. Upper and lower case count as
-    /// the same. `.git` is among them always, wherever it is.
+    /// Paths that no tool writes, with everything below them: relative to the workspace, or absolute. Upper and lower
+    /// case count as the same. `.git` is among them always, wherever it is.
     pub names: Vec<String>,
     /// Absolute paths, with everything below them, that no tool reads, writes or lists, such as the data directory.
     pub hidden: Vec<PathBuf>,
@@ -79,9 +79,7 @@ impl Workspace {
         let real = real_path(&dir).map_err(|_| fault::wall_missing("/proc"))?;
         probe(&dir)?;
 
-        // A hidden path may be spelt through a link; what it leads to is hidden as well.
-        let mut hidden = protected.hidden;
-        hidden.extend(hidden.clone().iter().filter_map(|path| resolve(path)));
+        let hidden = with_real_paths(protected.hidden);
         if hidden.iter().any(|path| real.starts_with(path)) {
             return Err(PROTECTED.refused(
                 format!("`{named}` lies in a directory that is hidden from tools"),
@@ -89,7 +87,7 @@ impl Workspace {
             ));
         }
         let given = if root.is_absolute() { root.to_owned() } else { real.clone() };
-        let names = protected.names.into_iter().map(PathBuf::from).collect();
+        let names = with_real_paths(protected.names.into_iter().map(PathBuf::from).collect());
         Ok(Self { root: Arc::new(Root { dir, real, given, names, hidden }), access: Files::Write })
     }
 
@@ -198,8 +196,14 @@ impl Workspace {
     pub(crate) fn check_writable(&self, place: &[u8], path: &str) -> Result<(), Fault> {
         let place = Path::new(OsStr::from_bytes(place));
         let git = place.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"));
-        let named = self.root.names.iter().any(|name| starts_with_ignoring_case(place, name));
-        if git || named || self.is_hidden(&self.root.real.join(place)) {
+        let real = self.root.real.join(place);
+        let named = self
+            .root
+            .names
+            .iter()
+            .any(|name| starts_with_ignoring_case(if name.is_absolute() { &real } else { place }, name));
+        let ours = place.file_name().is_some_and(|name| is_unfinished(name.as_bytes()));
+        if git || named || ours || self.is_hidden(&real) {
             return Err(fault::protected(path));
         }
         Ok(())
@@ -303,12 +307,13 @@ impl OpenDir {
     ) -> Result<(), Fault> {
         let hidden = self.workspace.hidden_in(&self.place);
         buffer.clear();
-        buffer.reserve(32 * 1024);
+        buffer.reserve(LISTING);
         let mut entries = RawDir::new(&self.fd, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(|e| fault::from_errno(e, &self.path()))?;
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") || hidden.contains(&name.to_bytes()) {
+            let raw = name.to_bytes();
+            if matches!(raw, b"." | b"..") || is_unfinished(raw) || hidden.contains(&raw) {
                 continue;
             }
             let kind = match entry.file_type() {
@@ -319,6 +324,23 @@ impl OpenDir {
             each(name, kind)?;
         }
         Ok(())
+    }
+
+    /// Removes files that a writer was putting together when it was killed. Only for whoever holds the directory: any
+    /// that is there then is nobody's.
+    pub(crate) fn sweep(&self) {
+        let mut left: Vec<CString> = Vec::new();
+        let mut buffer = Vec::with_capacity(LISTING);
+        let mut entries = RawDir::new(&self.fd, buffer.spare_capacity_mut());
+        while let Some(Ok(entry)) = entries.next() {
+            if entry.file_type() == FileType::RegularFile && is_unfinished(entry.file_name().to_bytes()) {
+                left.push(entry.file_name().to_owned());
+            }
+        }
+        for name in left {
+            // What cannot be removed now is tried again by the next writer.
+            let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
+        }
     }
 
     /// Looks at an entry itself, not at what it may lead to.
@@ -337,6 +359,22 @@ impl OpenDir {
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         Ok(regular.then(|| (File::from(fd), stat)))
     }
+}
+
+/// How many bytes of a directory are read at once.
+const LISTING: usize = 32 * 1024;
+
+const UNFINISHED: (&str, &str) = (".toolgate-", ".tmp");
+
+/// The name of a file that is being put together; `chance` makes it one that nobody can guess.
+pub(crate) fn unfinished_name(chance: u128) -> String {
+    format!("{}{chance:032x}{}", UNFINISHED.0, UNFINISHED.1)
+}
+
+/// Such files are no part of the workspace: they are not listed, and not written by name.
+fn is_unfinished(name: &[u8]) -> bool {
+    let middle = name.strip_prefix(UNFINISHED.0.as_bytes()).and_then(|rest| rest.strip_suffix(UNFINISHED.1.as_bytes()));
+    middle.is_some_and(|middle| middle.len() == 32 && middle.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// The size of a file.
@@ -358,6 +396,13 @@ fn real_path(fd: impl AsFd) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     let path = rustix::fs::readlinkat(CWD, link, Vec::new())?;
     Ok(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
+}
+
+/// The paths, and for those that are absolute what they lead to: they may be spelt through a link.
+fn with_real_paths(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let real: Vec<_> = paths.iter().filter(|path| path.is_absolute()).filter_map(|path| resolve(path)).collect();
+    paths.extend(real);
+    paths
 }
 
 fn resolve(path: &Path) -> Option<PathBuf> {
