@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // Standard output belongs to answers and to MCP messages; logs go to stderr.
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_env("TOOLGATE_LOG").unwrap_or_else(|_| EnvFilter::new("warn")))
+        .with_env_filter(EnvFilter::try_from_env("TOOLGATE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,rmcp=off")))
         .with_writer(std::io::stderr)
         .init();
     match cli.command.run(&cli.place) {

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod audit;
 mod call;
 mod check;
 mod completions;
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     Tools(tools::Tools),
     Check(check::Check),
     Explain(explain::Explain),
+    Audit(audit::Audit),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -37,6 +39,7 @@ impl Command {
             Self::Tools(command) => command.run(place),
             Self::Check(command) => command.run(place),
             Self::Explain(command) => command.run(place),
+            Self::Audit(command) => command.run(place),
             Self::Doctor(command) => command.run(place),
             Self::Completions(command) => command.run(),
         }
