@@ -111,6 +111,11 @@ fn from_request(id: RequestId, mut fields: JsonObject) -> Result<ClientJsonRpcMe
         let request = call(fields.remove("params")).map_err(|message| Refusal::params(id.clone(), message))?;
         return Ok(ClientJsonRpcMessage::request(ClientRequest::CallToolRequest(request), id));
     }
+    // The SDK takes a cursor that is no text for none at all, and a client would get the first page for ever.
+    let cursor = fields.get("params").and_then(|params| params.get("cursor"));
+    if cursor.is_some_and(|cursor| !cursor.is_string() && !cursor.is_null()) {
+        return Err(Refusal::params(id, "`cursor` is not a string".into()));
+    }
     match serde_json::from_value(Value::Object(fields)) {
         Ok(ClientRequest::CustomRequest(CustomRequest { method, .. })) if METHODS.contains(&&*method) => {
             Err(Refusal::params(id, format!("the parameters do not fit `{method}`")))
@@ -180,5 +185,154 @@ fn find_id(line: &[u8]) -> Option<RequestId> {
     match <[Value; 1]>::try_from(ids.0) {
         Ok([id]) => serde_json::from_value(id).ok(),
         Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a line becomes: the message as the SDK holds it, null for nothing, or the answer to its sender.
+    #[track_caller]
+    fn check(line: impl AsRef<[u8]>, expected: Value) {
+        let became = match read(line.as_ref()) {
+            Ok(None) => Value::Null,
+            Ok(Some(message)) => serde_json::to_value(message).unwrap(),
+            Err(Refusal { id, error }) => {
+                json!({ "id": id, "refused": error.code.0, "because": error.data.unwrap()["code"] })
+            }
+        };
+        assert_eq!(became, expected, "{}", String::from_utf8_lossy(line.as_ref()));
+    }
+
+    /// A message that passes as it is.
+    #[track_caller]
+    fn check_passes(message: Value) {
+        check(message.to_string(), message);
+    }
+
+    fn refused(id: impl Into<Value>, code: i32, because: &str) -> Value {
+        json!({ "id": id.into(), "refused": code, "because": because })
+    }
+
+    #[test]
+    fn a_call_keeps_its_name_arguments_and_meta() {
+        check_passes(json!({
+            "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+            "params": { "name": "echo", "arguments": { "text": ["ü", 1, null] }, "_meta": { "progressToken": "p" } },
+        }));
+        check_passes(json!({
+            "jsonrpc": "2.0", "id": "seven", "method": "tools/call", "params": { "name": "now", "arguments": {} },
+        }));
+    }
+
+    #[test]
+    fn a_call_without_arguments_has_none() {
+        let empty = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "now", "arguments": {} },
+        });
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"now"}}"#, empty.clone());
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"now","arguments":null}}"#, empty);
+    }
+
+    #[test]
+    fn other_messages_pass() {
+        check_passes(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "cursor": "abc" } }));
+        check_passes(json!({ "jsonrpc": "2.0", "id": 1, "method": "vendor/thing", "params": { "a": [] } }));
+        check_passes(json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3, "reason": "why not" },
+        }));
+    }
+
+    #[test]
+    fn a_line_may_be_empty_or_end_in_any_way() {
+        for line in ["", " ", "\n", "\r\n", "\t\r\n"] {
+            check(line, Value::Null);
+        }
+        let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+        check(format!("{ping}\r\n"), ping.clone());
+        check(format!("\u{feff}{ping}\n"), ping);
+    }
+
+    #[test]
+    fn what_is_not_json_is_a_parse_error() {
+        check("hello", refused(Value::Null, -32700, "not_json"));
+        check("{}{}", refused(Value::Null, -32700, "not_json"));
+        check(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", refused(1, -32700, "not_json"));
+        check(r#"{"jsonrpc":"2.0","id":5,"method":"ping""#, refused(5, -32700, "not_json"));
+        check(r#"{"jsonrpc":"2.0","method":"ping","id":"#, refused(Value::Null, -32700, "not_json"));
+    }
+
+    #[test]
+    fn what_two_readers_could_read_differently_is_refused() {
+        let call = |arguments: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{{"name":"echo","arguments":{arguments}}}}}"#
+            )
+        };
+        check(call(r#"{"text":"a","text":"b"}"#), refused(4, -32600, "duplicate_key"));
+        check(call(r#"{"a":{"text":"a","\u0074ext":"b"}}"#), refused(4, -32600, "duplicate_key"));
+        check(call(r#"{"n":9007199254740993}"#), refused(4, -32600, "number_not_exact"));
+        check(call(&format!("{{\"a\":{}{}}}", "[".repeat(100), "]".repeat(100))), refused(4, -32600, "too_deep"));
+        check(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, refused(Value::Null, -32600, "duplicate_key"));
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}"#, refused(1, -32600, "duplicate_key"));
+    }
+
+    #[test]
+    fn arguments_may_nest_as_deeply_as_the_runtime_allows() {
+        let deep = (1..Limits::default().depth).fold(json!({}), |inner, _| json!({ "in": inner }));
+        check_passes(json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "echo", "arguments": deep },
+        }));
+    }
+
+    #[test]
+    fn what_is_no_message_is_an_invalid_request() {
+        let invalid = |id: Value| refused(id, -32600, "invalid_request");
+        check("[]", invalid(Value::Null));
+        check(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, invalid(Value::Null));
+        check("1", invalid(Value::Null));
+        check(r#"{"id":1,"method":"ping"}"#, invalid(json!(1)));
+        check(r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#, invalid(json!("a")));
+        check(r#"{"jsonrpc":"2.0","id":1}"#, invalid(json!(1)));
+        check(r#"{"jsonrpc":"2.0","id":1,"method":2}"#, invalid(json!(1)));
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, invalid(json!(1)));
+        for id in ["null", "1.5", "true", "[1]", "{}"] {
+            check(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#), invalid(Value::Null));
+        }
+    }
+
+    #[test]
+    fn parameters_that_do_not_fit_are_told_from_a_method_that_is_not_there() {
+        let call = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let params = refused(1, -32602, "invalid_params");
+        for bad in [
+            "{}",
+            "[]",
+            "null",
+            r#"{"name":1}"#,
+            r#"{"name":"echo","arguments":[]}"#,
+            r#"{"name":"echo","arguments":"x"}"#,
+            r#"{"name":"echo","_meta":1}"#,
+        ] {
+            check(call(bad), params.clone());
+        }
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, params.clone());
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":5}}"#, params.clone());
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#, params);
+    }
+
+    #[test]
+    fn answers_to_nothing_are_ignored() {
+        check(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Value::Null);
+        check(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#, Value::Null);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_answered_to_whom_its_beginning_names() {
+        let refusal = Refusal::too_long(br#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"na"#);
+        assert_eq!((refusal.id, refusal.error.code.0), (Some(RequestId::Number(8)), -32600));
+        let refusal = Refusal::too_long(br#"{"jsonrpc":"2.0","method":"tools/call","params":{"id":8,"#);
+        assert_eq!(refusal.id, None);
     }
 }

@@ -136,3 +136,184 @@ pub(crate) fn read_cursor(cursor: &str) -> Option<String> {
     let bytes = digits.chunks_exact(2).map(|pair| pair[0] * 16 + pair[1]).collect();
     String::from_utf8(bytes).ok().filter(|name| self::cursor(name) == cursor)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolgate_contract::{CallId, Needs, Status, Truncated, Unit};
+
+    fn def(input_schema: Value, output_schema: Value) -> ToolDef {
+        ToolDef {
+            name: "count_lines".into(),
+            summary: "Count lines.".into(),
+            description: "Counts them.".into(),
+            input_schema,
+            output_schema,
+            action: ActionType::CodeRead,
+            safety: SafetyClass::Read,
+            ..ToolDef::default()
+        }
+    }
+
+    #[track_caller]
+    fn check_schemas(input: Value, output: Value, expected: Value) {
+        let shown = serde_json::to_value(tool(&def(input, output))).unwrap();
+        assert_eq!(json!([shown["inputSchema"], shown["outputSchema"]]), expected);
+    }
+
+    #[test]
+    fn a_definition_is_shown_whole() {
+        let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+        let shown = serde_json::to_value(tool(&def(schema.clone(), schema.clone()))).unwrap();
+        let expected = json!({
+            "name": "count_lines", "title": "Count lines", "description": "Count lines.\n\nCounts them.",
+            "inputSchema": schema, "outputSchema": schema,
+            "annotations": {
+                "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
+            },
+        });
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn schemas_are_objects_whatever_they_were() {
+        let object = json!({ "type": "object" });
+        let wrapped =
+            |result: Value| json!({ "type": "object", "properties": { "result": result }, "required": ["result"] });
+        check_schemas(json!(true), object.clone(), json!([{ "type": "object" }, object]));
+        check_schemas(json!(false), json!(true), json!([{ "type": "object", "not": {} }, wrapped(json!(true))]));
+        check_schemas(
+            json!({ "required": ["a"] }),
+            json!({ "type": "string" }),
+            json!([{ "type": "object", "required": ["a"] }, wrapped(json!({ "type": "string" }))]),
+        );
+        check_schemas(
+            object.clone(),
+            json!({ "type": ["object", "null"] }),
+            json!([object, wrapped(json!({ "type": ["object", "null"] }))]),
+        );
+    }
+
+    #[test]
+    fn references_within_a_wrapped_schema_still_lead_where_they_led() {
+        let tree = json!({
+            "type": "array",
+            "items": { "anyOf": [{ "$ref": "#" }, { "$ref": "#/$defs/leaf" }, { "$ref": "#named" }] },
+            "$defs": { "leaf": { "$anchor": "named", "type": "integer" } },
+        });
+        let moved = json!({
+            "type": "array",
+            "items": { "anyOf": [
+                { "$ref": "#/properties/result" },
+                { "$ref": "#/properties/result/$defs/leaf" },
+                { "$ref": "#named" },
+            ] },
+            "$defs": { "leaf": { "$anchor": "named", "type": "integer" } },
+        });
+        let object = json!({ "type": "object" });
+        check_schemas(
+            object.clone(),
+            tree,
+            json!([object, { "type": "object", "properties": { "result": moved }, "required": ["result"] }]),
+        );
+    }
+
+    /// Read-only, destructive, idempotent, open world.
+    #[track_caller]
+    fn check_hints(def: ToolDef, expected: [bool; 4]) {
+        let hints = annotations(&def);
+        let hints = [hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint];
+        assert_eq!(hints, expected.map(Some));
+    }
+
+    #[test]
+    fn hints_follow_our_own_classification() {
+        let with =
+            |safety, action, needs, idempotency| ToolDef { safety, action, needs, idempotency, ..ToolDef::default() };
+        let online = Needs { network: Network::Fenced, ..Needs::NOTHING };
+        use {ActionType as A, Idempotency as I, SafetyClass as S};
+        check_hints(with(S::Read, A::CodeRead, Needs::READ_FILES, I::None), [true, false, true, false]);
+        check_hints(with(S::Write, A::CodeWrite, Needs::WRITE_FILES, I::None), [false, true, false, false]);
+        check_hints(with(S::Write, A::CodeDelete, Needs::WRITE_FILES, I::None), [false, true, false, false]);
+        check_hints(with(S::Write, A::CodeCreate, Needs::WRITE_FILES, I::None), [false, false, false, false]);
+        check_hints(with(S::Network, A::ExternalDataRequest, online, I::Required), [false, true, true, true]);
+        check_hints(ToolDef::default(), [false, true, false, false]);
+    }
+
+    fn outcome() -> Outcome {
+        Outcome {
+            call: CallId("c1".into()),
+            tool: "count_lines".into(),
+            status: Status::Done,
+            is_error: false,
+            text: "three".into(),
+            structured: json!(3),
+            code: None,
+            message: None,
+            remedy: None,
+            approval: None,
+            truncated: None,
+            labels: Vec::new(),
+            findings: Vec::new(),
+            enforced: Vec::new(),
+            effects: Vec::new(),
+            action: None,
+            risk: None,
+            elapsed_ms: 1,
+        }
+    }
+
+    #[test]
+    fn a_done_call_has_text_and_typed_output() {
+        let truncated = Some(Truncated { shown: 3, total: 9, unit: Unit::Lines });
+        let shown = result(Outcome { truncated, ..outcome() }, Shape::Wrapped, MetaObject::new());
+        let expected = json!({
+            "resultType": "complete",
+            "content": [{ "type": "text", "text": "three" }],
+            "structuredContent": { "result": 3 },
+            "isError": false,
+            "_meta": { "io.github.toolgate/outcome": {
+                "call": "c1", "status": "done", "code": null, "message": null, "remedy": null, "approval": null,
+                "truncated": { "shown": 3, "total": 9, "unit": "lines" },
+            } },
+        });
+        assert_eq!(serde_json::to_value(shown).unwrap(), expected);
+        let shown =
+            result(Outcome { structured: json!({ "lines": 3 }), ..outcome() }, Shape::Object, MetaObject::new());
+        assert_eq!(shown.structured_content, Some(json!({ "lines": 3 })));
+    }
+
+    #[test]
+    fn anything_else_is_an_error_without_typed_output() {
+        for (status, name) in [(Status::Refused, "refused"), (Status::Failed, "failed"), (Status::Pending, "pending")] {
+            let outcome = Outcome {
+                status,
+                is_error: true,
+                text: "[no] because".into(),
+                code: Some("no".into()),
+                message: Some("because".into()),
+                remedy: Some("Ask.".into()),
+                approval: Some("apr_1".into()),
+                ..outcome()
+            };
+            let expected = json!({
+                "resultType": "complete",
+                "content": [{ "type": "text", "text": "[no] because" }],
+                "isError": true,
+                "_meta": { "io.github.toolgate/outcome": {
+                    "call": "c1", "status": name, "code": "no", "message": "because", "remedy": "Ask.",
+                    "approval": "apr_1", "truncated": null,
+                } },
+            });
+            assert_eq!(serde_json::to_value(result(outcome, Shape::Object, MetaObject::new())).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_cursor_is_one_we_gave_out() {
+        assert_eq!(read_cursor(&cursor("count_lines")).as_deref(), Some("count_lines"));
+        for bad in ["6", "6g", "6A", "+6", "ff", "count_lines", "6 1"] {
+            assert_eq!(read_cursor(bad), None, "{bad}");
+        }
+    }
+}

@@ -178,3 +178,56 @@ fn page(mut tools: Vec<Listed>, cursor: Option<&str>, size: usize) -> Result<Pag
     let next = tools.last().filter(|_| more).map(|listed| present::cursor(&listed.def.name));
     Ok(Page { tools, next })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolgate_contract::ToolDef;
+
+    fn listed(name: &str) -> Listed {
+        let def = ToolDef { name: name.to_owned().into(), ..ToolDef::default() };
+        Listed { digest: def.digest().unwrap(), def }
+    }
+
+    /// The names on each page.
+    fn pages(names: &[&str], size: usize) -> Vec<Vec<String>> {
+        let tools: Vec<_> = names.iter().copied().map(listed).collect();
+        let mut pages = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = page(tools.clone(), cursor.as_deref(), size).unwrap();
+            pages.push(page.tools.iter().map(|listed| listed.def.name.to_string()).collect());
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return pages,
+            }
+        }
+    }
+
+    #[test]
+    fn every_tool_is_on_one_page() {
+        assert_eq!(pages(&["a", "b", "c", "d", "e"], 2), [vec!["a", "b"], vec!["c", "d"], vec!["e"]]);
+        assert_eq!(pages(&["a", "b", "c", "d"], 2), [vec!["a", "b"], vec!["c", "d"]]);
+        assert_eq!(pages(&["a"], 2), [vec!["a"]]);
+        assert_eq!(pages(&[], 2), [Vec::<String>::new()]);
+    }
+
+    #[test]
+    fn a_tool_that_comes_in_between_moves_no_other() {
+        let first = page(["b", "d", "f"].map(listed).into(), None, 2).unwrap();
+        let second = page(["a", "b", "d", "e", "f"].map(listed).into(), first.next.as_deref(), 2).unwrap();
+        let names: Vec<_> = second.tools.iter().map(|listed| &*listed.def.name).collect();
+        assert_eq!(names, ["e", "f"]);
+    }
+
+    #[test]
+    fn a_cursor_that_is_not_ours_is_refused() {
+        for bad in ["", "nonsense", &present::cursor("nobody")] {
+            let refused = page(["a", "b"].map(listed).into(), Some(bad), 1).map(|_| ()).unwrap_err();
+            assert_eq!(
+                (refused.code, refused.data.unwrap()["code"].clone()),
+                (ErrorCode::INVALID_PARAMS, "bad_cursor".into())
+            );
+        }
+    }
+}

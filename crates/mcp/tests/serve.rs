@@ -1,0 +1,463 @@
+//! The server over streams in memory, with tools that wait, count and refuse to stop.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, mpsc},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split},
+    task::JoinHandle,
+    time::timeout,
+};
+use toolgate_contract::{ActionType, AgentName, Category, End, Fault, Intent, SafetyClass, ToolDef};
+use toolgate_mcp::{ServeError, serve};
+use toolgate_runtime::{
+    Runtime, Setup,
+    config::Config,
+    store::{Store, StoreError},
+    tools::{Answer, Cx, Tool},
+};
+
+/// Far longer than anything here takes. What does not come until then does not come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Remembers how calls ended.
+#[derive(Default)]
+struct Memory {
+    ended: Mutex<Vec<End>>,
+}
+
+impl Memory {
+    /// Tool and code of each end.
+    fn ends(&self) -> Vec<(String, Option<String>)> {
+        let ended = self.ended.lock().unwrap();
+        ended.iter().map(|end| (end.outcome.tool.clone(), end.outcome.code.clone())).collect()
+    }
+}
+
+impl Store for Memory {
+    fn begin(&self, _intent: Intent) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn end(&self, end: End) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ended.lock().unwrap().push(end);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Input {
+    /// Any text.
+    #[serde(default)]
+    text: String,
+}
+
+fn tool(name: &str, body: impl Fn(&Cx, Input) -> Result<Answer<String>, Fault> + Send + Sync + 'static) -> Tool {
+    let def = ToolDef {
+        name: name.to_owned().into(),
+        summary: "A probe.".into(),
+        category: Category::Analytics,
+        action: ActionType::CodeRead,
+        safety: SafetyClass::Read,
+        timeout: PATIENCE,
+        concurrency: 2_000,
+        ..ToolDef::default()
+    };
+    Tool::pure(def, body)
+}
+
+fn echo() -> Tool {
+    tool("echo", |_, input| Ok(Answer::new(input.text)))
+}
+
+/// Works until it is told to stop.
+fn tireless() -> Tool {
+    tool("tireless", |cx, _| {
+        for done in 0.. {
+            cx.check()?;
+            cx.progress(f64::from(done), None, None);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Answer::new(String::new()))
+    })
+}
+
+/// Waits for a word from the test.
+fn gated() -> (Tool, mpsc::Sender<()>) {
+    let (open, gate) = mpsc::channel();
+    let gate = Mutex::new(gate);
+    let tool = tool("gated", move |_, _| {
+        gate.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        Ok(Answer::new("through".to_owned()))
+    });
+    (tool, open)
+}
+
+/// A client that has not said anything yet.
+struct Client {
+    write: Option<WriteHalf<DuplexStream>>,
+    read: BufReader<ReadHalf<DuplexStream>>,
+    served: JoinHandle<Result<(), ServeError>>,
+    store: Arc<Memory>,
+    _workspace: tempfile::TempDir,
+}
+
+fn connect(tools: Vec<Tool>) -> Client {
+    let workspace = tempfile::tempdir().unwrap();
+    let store = Arc::new(Memory::default());
+    let config = Config::built_in(workspace.path());
+    let runtime = Runtime::open(Setup { config, store: store.clone(), tools, hidden: Vec::new() }).unwrap();
+    let (ours, theirs) = duplex(64 * 1024);
+    let (their_read, their_write) = split(theirs);
+    let served = tokio::spawn(serve(runtime, AgentName::from("default"), their_read, their_write));
+    let (read, write) = split(ours);
+    Client { write: Some(write), read: BufReader::new(read), served, store, _workspace: workspace }
+}
+
+/// A client that has been greeted.
+async fn greet(tools: Vec<Tool>) -> Client {
+    let mut client = connect(tools);
+    let hello = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "0" },
+    });
+    client.send(json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello })).await;
+    assert_eq!(client.next().await["result"]["serverInfo"]["name"], "toolgate");
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    client
+}
+
+fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+    let params = json!({ "name": tool, "arguments": arguments });
+    json!({ "jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params })
+}
+
+fn call_with_progress(id: i64, tool: &str) -> Value {
+    let params = json!({ "name": tool, "arguments": {}, "_meta": { "progressToken": "how far" } });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+impl Client {
+    async fn send(&mut self, message: Value) {
+        self.send_line(message.to_string()).await;
+    }
+
+    async fn send_line(&mut self, line: impl Into<Vec<u8>>) {
+        let mut line = line.into();
+        line.push(b'\n');
+        timeout(PATIENCE, self.write.as_mut().unwrap().write_all(&line)).await.unwrap().unwrap();
+    }
+
+    /// The next message, or none after the last.
+    async fn try_next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        timeout(PATIENCE, self.read.read_line(&mut line)).await.expect("an answer in time").unwrap();
+        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    }
+
+    async fn next(&mut self) -> Value {
+        self.try_next().await.expect("the server has left")
+    }
+
+    /// Everything that is still said after the input has ended.
+    async fn rest(&mut self) -> Vec<Value> {
+        self.write.take().unwrap().shutdown().await.unwrap();
+        let mut rest = Vec::new();
+        while let Some(message) = self.try_next().await {
+            rest.push(message);
+        }
+        rest
+    }
+
+    /// Ends the input; the server must leave without an error.
+    async fn leave(mut self) -> (Vec<Value>, Arc<Memory>) {
+        let rest = self.rest().await;
+        timeout(PATIENCE, self.served).await.expect("the server leaves").unwrap().unwrap();
+        (rest, self.store)
+    }
+}
+
+fn ids(messages: &[Value]) -> BTreeSet<i64> {
+    messages.iter().filter_map(|message| message["id"].as_i64()).collect()
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages() {
+    // Letters no two of which look alike, so that the catalog takes every name.
+    let names = || "abcdefghjk".chars().flat_map(|a| "abcdefghjknp".chars().map(move |b| format!("probe_{a}{b}")));
+    let tools = names().map(|name| tool(&name, |_, _| Ok(Answer::new(String::new())))).collect();
+    let mut client = greet(tools).await;
+    let mut sizes = Vec::new();
+    let mut seen = Vec::new();
+    let mut params = json!({});
+    loop {
+        client.send(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params })).await;
+        let page = client.next().await["result"].take();
+        let names = page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
+        seen.extend(names.clone());
+        sizes.push(names.count());
+        match page.get("nextCursor") {
+            Some(cursor) => params = json!({ "cursor": cursor }),
+            None => break,
+        }
+    }
+    assert_eq!((sizes, seen), (vec![50, 50, 20], names().collect()));
+
+    client.send(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": { "cursor": "x" } })).await;
+    let refused = client.next().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32602)));
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn progress_goes_up_and_ends_before_the_answer() {
+    let (heard, told) = mpsc::channel::<()>();
+    let told = Mutex::new(told);
+    let counting = tool("counting", move |cx, _| {
+        let wait = || told.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        cx.progress(1.0, Some(3.0), "one".to_owned());
+        wait();
+        cx.progress(2.0, Some(f64::INFINITY), None);
+        wait();
+        // None of these may be passed on. The pauses give each its chance to be.
+        for wrong in [2.0, 1.5, f64::NAN, f64::INFINITY] {
+            cx.progress(wrong, None, "wrong".to_owned());
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        cx.progress(3.0, None, None);
+        wait();
+        Ok(Answer::new("counted".to_owned()))
+    });
+    let mut client = greet(vec![counting]).await;
+    client.send(call_with_progress(7, "counting")).await;
+    let mut reports = Vec::new();
+    for _ in 0..3 {
+        let mut report = client.next().await;
+        assert_eq!(report["method"], "notifications/progress", "{report}");
+        reports.push(report["params"].take());
+        heard.send(()).unwrap();
+    }
+    let expected = json!([
+        { "progressToken": "how far", "progress": 1.0, "total": 3.0, "message": "one" },
+        { "progressToken": "how far", "progress": 2.0 },
+        { "progressToken": "how far", "progress": 3.0 },
+    ]);
+    assert_eq!(Value::from(reports), expected);
+    let answer = client.next().await;
+    assert_eq!((&answer["id"], &answer["result"]["structuredContent"]), (&json!(7), &json!({ "result": "counted" })));
+    assert_eq!(client.leave().await.0, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn progress_is_told_ten_times_a_second_at_most() {
+    let busy = tool("busy", |cx, _| {
+        for done in 0..400 {
+            cx.progress(f64::from(done), None, None);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Answer::new(String::new()))
+    });
+    let mut client = greet(vec![busy]).await;
+    let start = Instant::now();
+    client.send(call_with_progress(1, "busy")).await;
+    let mut reports = 0;
+    while client.next().await.get("id").is_none() {
+        reports += 1;
+    }
+    let most = start.elapsed().as_millis() / 100 + 1;
+    assert!(reports >= 1 && reports <= most, "{reports} reports, {most} at most");
+}
+
+#[tokio::test]
+async fn a_call_without_a_token_is_not_reported_on() {
+    let reporting = tool("reporting", |cx, _| {
+        cx.progress(1.0, None, None);
+        Ok(Answer::new(String::new()))
+    });
+    let mut client = greet(vec![reporting]).await;
+    client.send(call(1, "reporting", json!({}))).await;
+    assert_eq!(client.next().await["id"], 1);
+    assert_eq!(client.leave().await.0, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_stops_is_recorded_and_never_answered() {
+    let mut client = greet(vec![tireless(), echo()]).await;
+    client.send(call_with_progress(1, "tireless")).await;
+    assert_eq!(client.next().await["method"], "notifications/progress");
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    client.send(cancel).await;
+    let mut last = Value::Null;
+    for id in 2..100 {
+        client.send(call(id, "echo", json!({ "text": "on" }))).await;
+        last = client.next().await;
+        while last.get("id").is_none() {
+            last = client.next().await;
+        }
+        if client.store.ends().contains(&("tireless".into(), Some("cancelled".into()))) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(last["result"]["isError"], false, "the connection goes on");
+    let (rest, store) = client.leave().await;
+    assert_eq!(rest, [] as [Value; 0]);
+    assert!(store.ends().contains(&("tireless".into(), Some("cancelled".into()))), "{:?}", store.ends());
+}
+
+#[tokio::test]
+async fn cancelling_what_is_not_under_way_does_nothing() {
+    let mut client = greet(vec![echo()]).await;
+    for params in [json!({ "requestId": 99 }), json!({ "requestId": "hello" }), json!({}), json!([1])] {
+        client.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
+    }
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled" })).await;
+    client.send(call(1, "echo", json!({ "text": "still here" }))).await;
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "still here");
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn calls_under_way_at_the_end_of_the_input_are_answered_if_they_are_quick() {
+    let mut client = greet(vec![echo()]).await;
+    for id in 0..20 {
+        client.send(call(id, "echo", json!({ "text": "quick" }))).await;
+    }
+    let (rest, store) = client.leave().await;
+    assert_eq!(ids(&rest), (0..20).collect());
+    assert_eq!(store.ends(), vec![("echo".to_owned(), None); 20]);
+}
+
+#[tokio::test]
+async fn the_end_of_the_input_cancels_what_goes_on() {
+    let mut client = greet(vec![tireless()]).await;
+    for id in 1..=3 {
+        client.send(call(id, "tireless", json!({}))).await;
+    }
+    let (rest, store) = client.leave().await;
+    assert!(rest.iter().all(|answer| answer["result"]["isError"] == true), "{rest:?}");
+    assert_eq!(store.ends(), vec![("tireless".to_owned(), Some("cancelled".to_owned())); 3]);
+}
+
+#[tokio::test]
+async fn a_last_line_without_an_end_counts() {
+    let mut client = greet(vec![echo()]).await;
+    let last = call(5, "echo", json!({ "text": "bye" })).to_string();
+    client.write.as_mut().unwrap().write_all(last.as_bytes()).await.unwrap();
+    assert_eq!(ids(&client.leave().await.0), [5].into());
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_or_nothing_right_may_leave() {
+    connect(vec![echo()]).leave().await;
+    let mut client = connect(vec![echo()]);
+    client.send_line("nonsense").await;
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    client.send(json!({ "jsonrpc": "2.0", "id": 3, "result": {} })).await;
+    client.send(call(1, "echo", json!({ "text": "too early" }))).await;
+    assert_eq!(client.next().await["error"]["code"], -32700);
+    assert_eq!(client.next().await["error"]["code"], -32602);
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_ears_is_gone() {
+    let workspace = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        config: Config::built_in(workspace.path()),
+        store: Arc::new(Memory::default()),
+        tools: vec![echo()],
+        hidden: Vec::new(),
+    };
+    let (mut write, their_read) = duplex(1024);
+    let (their_write, read) = duplex(1024);
+    let agent = AgentName::from("default");
+    let served = tokio::spawn(serve(Runtime::open(setup).unwrap(), agent, their_read, their_write));
+    drop(read);
+    write.write_all(b"nonsense\n").await.unwrap();
+    // The input stays open: only the broken output can tell the server to leave.
+    timeout(PATIENCE, served).await.expect("the server leaves").unwrap().unwrap();
+    drop(write);
+}
+
+#[tokio::test]
+async fn an_id_that_is_under_way_is_not_taken_twice() {
+    let (gated, open) = gated();
+    let mut client = greet(vec![gated]).await;
+    client.send(call(1, "gated", json!({}))).await;
+    client.send(call(1, "gated", json!({}))).await;
+    let refused = client.next().await;
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"], &refused["error"]["data"]["code"]),
+        (&json!(1), &json!(-32600), &json!("id_in_use"))
+    );
+    open.send(()).unwrap();
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "through");
+    assert_eq!(client.store.ends().len(), 1);
+
+    // An id that has been answered may come again: clients that start over do that.
+    open.send(()).unwrap();
+    client.send(call(1, "gated", json!({}))).await;
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "through");
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
+    let mut client = greet(vec![echo()]).await;
+    let long = call(1, "echo", json!({ "text": "x".repeat(17 * 1024 * 1024) })).to_string();
+    client.send_line(long).await;
+    client.send(call(2, "echo", json!({ "text": "short" }))).await;
+    let refused = client.next().await;
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"], &refused["error"]["data"]["code"]),
+        (&json!(1), &json!(-32600), &json!("too_large"))
+    );
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "short");
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_read_from() {
+    let large = tool("large", |_, _| Ok(Answer::new("x".repeat(40 * 1024))));
+    let mut client = greet(vec![large]).await;
+    let mut write = client.write.take().unwrap();
+    let mut sent = 0;
+    let left = loop {
+        assert!(sent < 5_000, "the server takes calls without end");
+        sent += 1;
+        let line = call(sent, "large", json!({})).to_string() + "\n";
+        let mut left = line.as_bytes();
+        let writing = async {
+            while !left.is_empty() {
+                let written = write.write(left).await.unwrap();
+                left = &left[written..];
+            }
+        };
+        if timeout(Duration::from_secs(2), writing).await.is_err() {
+            break left.to_vec();
+        }
+    };
+    let reading = async {
+        let mut seen = BTreeSet::new();
+        while seen.len() < usize::try_from(sent).unwrap() {
+            seen.insert(client.next().await["id"].as_i64().unwrap());
+        }
+        seen
+    };
+    let (seen, written) = tokio::join!(reading, write.write_all(&left));
+    written.unwrap();
+    assert_eq!(seen, (1..=sent).collect());
+    client.write = Some(write);
+    client.leave().await;
+}
