@@ -1,5 +1,7 @@
 //! The config from outside: what loads, what does not and why, and who may loosen what.
 
+#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up is a failed test")]
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -276,6 +278,29 @@ fn no_tool_may_write_a_config_also_one_that_is_not_there_yet() {
 }
 
 #[test]
+fn a_link_to_a_config_is_protected_like_the_config() {
+    let house = House::new();
+    fs::write(house.dir.path().join("kept.yaml"), "").unwrap();
+    let link = house.dir.path().join("project/link.yaml");
+    std::os::unix::fs::symlink("../kept.yaml", &link).unwrap();
+    assert_eq!(house.load_explicit(&link).unwrap().protected, ["toolgate.yaml", "link.yaml"]);
+    // A home that is reached by a link, and directories nobody made yet.
+    std::os::unix::fs::symlink("project", house.dir.path().join("door")).unwrap();
+    let user = Some(house.dir.path().join("door/.config/toolgate/toolgate.yaml"));
+    let config = Config::load(&Sources { user, ..house.sources() }).unwrap();
+    assert_eq!(config.protected, ["toolgate.yaml", ".config/toolgate/toolgate.yaml"]);
+}
+
+#[test]
+fn weights_may_miss_one_by_a_hundredth() {
+    let check = |feedback: &str| {
+        check_text("t.yaml", &format!("trust: {{ strategy: weighted, weights: {{ human_feedback: {feedback} }} }}\n"))
+            .is_ok()
+    };
+    assert_eq!(["0.18", "0.19", "0.2", "0.21", "0.22"].map(check), [false, true, true, true, false]);
+}
+
+#[test]
 fn unknown_tools_are_found_when_the_catalog_is_known() {
     let text = "policy:\n  denied: { tools: [delete, reed] }\ntools:\n  wrote: { permission: deny }\n";
     let report: CheckReport = check_text("t.yaml", text).unwrap();
@@ -350,6 +375,7 @@ const BROKEN: &[Broken] = &[
     Broken("version: one\n", 1, 10, "a whole number is expected here, not `one`", "Write a number"),
     Broken("version: 1.5\n", 1, 10, "a whole number is expected here, not `1.5`", "Write a number"),
     Broken("limits: { max_concurrency: -1 }\n", 1, 28, "a whole number is expected here, not `-1`", "of 0 or more"),
+    Broken("# two\r\nversion: 2\r\n", 2, 10, "config version 2 is not known", "Write `version: 1`."),
     Broken("policy: [a]\n", 1, 9, "a mapping is expected here", "Write `key: value`"),
     Broken("policy: { denied: { tools: read } }\n", 1, 28, "a list is expected here", "Write `[one, two]`"),
     Broken("policy: { denied: { tools: [[read]] } }\n", 1, 29, "one word is expected here", "Write a single value."),
@@ -800,6 +826,27 @@ fn wrong_words_are_reported_all_at_once_and_in_order() {
 }
 
 #[test]
+fn nothing_a_terminal_acts_on_gets_into_a_page() {
+    let texts = ["agents: { a: { level: \"\\e[2J\\u202E\\a\" } }\n", "\u{202e}x: 1\n"];
+    let page: String = texts.iter().map(|text| page(&check_text("t.yaml", text).unwrap_err())).collect();
+    assert!(page.contains("unknown level"), "{page}");
+    assert!(!page.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{page:?}");
+    let long = format!("agents: {{ a: {{ level: {} }} }}\n", "x".repeat(500_000));
+    assert!(check_text("t.yaml", &long).unwrap_err()[0].to_string().len() < 2_000);
+}
+
+#[test]
+fn a_file_full_of_mistakes_gets_one_page() {
+    let text = format!("protected: [a]\npolicy: {{ denied: {{ actions: [{}] }} }}\n", "code:wirte, ".repeat(3_000));
+    let errors = check_text("t.yaml", &text).unwrap_err();
+    assert_eq!((errors.len(), &*errors[100].message), (101, "2900 more mistakes are not shown"));
+    let tools = check_text("t.yaml", &format!("policy: {{ denied: {{ tools: [{}] }} }}\n", "wirte, ".repeat(3_000)));
+    assert_eq!(tools.unwrap().check_tools(["write"]).len(), 101);
+    let long = format!("policy: {{ denied: {{ actions: [{}] }} }}\n", "x".repeat(900_000));
+    assert_eq!(check_text("t.yaml", &long).unwrap_err().len(), 1);
+}
+
+#[test]
 fn bombs_are_refused_before_they_go_off() {
     let first = |text: &str| check_text("t.yaml", text).unwrap_err().remove(0).message;
     let mut aliases = String::from("protected: &a0 [x, x, x, x, x, x, x, x, x]\n");
@@ -883,16 +930,29 @@ fn a_page_about_a_project_that_wants_more() {
     insta::assert_snapshot!(page(&house.load().unwrap_err()).replace(&dir, "/home/me"));
 }
 
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in ".*", at in 0_usize..3_000, fixture in 0..FIXTURES.len()) {
+        let _ = check_text("t.yaml", &text);
+        let mut whole = self::fixture(FIXTURES[fixture]);
+        let at = at % whole.len();
+        whole.insert_str(at, &text);
+        if let Err(errors) = check_text("t.yaml", &whole) {
+            proptest::prop_assert!(!page(&errors).is_empty());
+        }
+    }
+}
+
 // ---- layers ----
 
 #[test]
 fn a_later_trusted_file_goes_on_top() {
     let house = House::new();
     house.user(
-        "agents: { default: { level: restricted, roles: [a] }, other: {} }\nlimits: { max_concurrency: 3 }\nprotected: [x]\npolicy: { denied: { tools: [write] } }\ntools: { read: { permission: deny } }\n",
+        "agents: { default: { level: restricted, roles: [a] }, other: {} }\nlimits: { max_concurrency: 3 }\nprotected: [x]\npolicy: { denied: { tools: [write] } }\ntools: { read: { permission: deny } }\nsandboxing: { default_backend: docker, overrides: { web: deny_all } }\n",
     );
     house.project(
-        "agents: { default: { level: elevated } }\nprotected: [y]\npolicy: { denied: { tools: [edit] } }\ntools: { read: { permission: allow } }\n",
+        "agents: { default: { level: elevated } }\nprotected: [y]\npolicy: { denied: { tools: [edit] } }\ntools: { read: { permission: allow } }\nsandboxing: { overrides: { file_system: inline } }\n",
     );
     trust_file(&house.data_dir(), &house.project_file()).unwrap();
     let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
@@ -903,6 +963,9 @@ fn a_later_trusted_file_goes_on_top() {
     assert_eq!(config.protected, ["toolgate.yaml", "x", "y"]);
     assert_eq!(config.policy.rules.denied.tools.keys().collect::<Vec<_>>(), ["edit", "write"]);
     assert_eq!(verdict(&config, "read"), Verdict::Allow);
+    let places = [Category::FileSystem, Category::Web].map(|category| config.backend_for(category));
+    assert_eq!(places, [Place::Inline, Place::DenyAll]);
+    assert!(matches!(config.backend_for(Category::Mcp), Place::Unavailable { backend: "docker", .. }));
     let trusted: Vec<_> = config.files.iter().map(|file| (file.path.clone(), file.trusted)).collect();
     assert_eq!(trusted, [(house.user_file(), true), (house.project_file(), true)]);
 }
@@ -1037,6 +1100,18 @@ fn going_down_a_level_keeps_what_bound_the_agent_before() {
         (NetworkMode::None, GitLevel::LocalOnly)
     );
 
+    let hosts = |user: &str| {
+        house.user(&format!("tool_access: {{ levels: {{ restricted: {{ network_allowlist: [a.com] }} }} }}\n{user}"));
+        house.project("agents: { default: { level: restricted } }\n");
+        let constraints = house.load().unwrap().policy.agents[&AgentName::from("default")].constraints.clone();
+        constraints.network_allowlist.iter().map(|host| host.value.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(hosts(""), ["a.com"]);
+    let own =
+        "agents: { default: { constraints: { network: allowlist_only, network_allowlist: ['a.com:443', b.com] } } }\n";
+    assert_eq!(hosts(own), ["a.com:443"]);
+
+    house.project("agents: { default: { level: sandboxed } }\n");
     house.user("tool_access: { levels: { sandboxed: { network: open, terminal: full } } }\n");
     let agent = house.load().unwrap().policy.agents[&AgentName::from("default")].clone();
     assert_eq!(agent.constraints.terminal.value, TerminalMode::RestrictedCommands);
@@ -1217,6 +1292,16 @@ impl House {
         Config::load(&Sources { explicit: Some(path.to_owned()), ..self.sources() })
     }
 }
+
+const FIXTURES: [&str; 7] = [
+    "sandboxing_layered",
+    "sandboxing_with_browser_and_desktop",
+    "tool_access",
+    "trust_disabled",
+    "trust_weighted",
+    "trust_per_category",
+    "trust_milestone",
+];
 
 fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/{name}.yaml"));

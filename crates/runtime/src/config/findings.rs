@@ -1,5 +1,7 @@
 //! What was found while several files were checked together.
 
+use std::sync::Arc;
+
 use toolgate_contract::SourceLine;
 use toolgate_gate::Sourced;
 
@@ -11,6 +13,11 @@ use super::{
 
 /// The longest part of a line that is shown.
 const SHOWN: usize = 120;
+
+/// The longest message.
+const SENTENCE: usize = 1_000;
+/// The most errors that are worth a page.
+const MOST_ERRORS: usize = 100;
 
 /// A place in one of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,19 +36,24 @@ pub(super) struct Said<T> {
 /// The files, and all that is wrong with them or worth knowing.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    pub(super) texts: Vec<Text>,
+    pub(super) texts: Vec<Arc<Text>>,
     pub(super) errors: Vec<ConfigError>,
     pub(super) notes: Vec<Note>,
+    pub(super) not_shown: usize,
 }
 
 impl Findings {
     /// Takes one more file; the number names it from now on.
     pub(super) fn add(&mut self, text: Text) -> usize {
-        self.texts.push(text);
+        self.texts.push(Arc::new(text));
         self.texts.len() - 1
     }
 
     pub(super) fn error(&mut self, spot: Spot, message: impl Into<String>, remedy: impl Into<String>) {
+        if self.errors.len() >= MOST_ERRORS {
+            self.not_shown += 1;
+            return;
+        }
         let error = self.locate(spot, message.into(), remedy.into());
         self.errors.push(error);
     }
@@ -70,19 +82,21 @@ impl Findings {
             return Ok(self.notes);
         }
         self.errors.sort_by_key(|error| (file(&error.file), error.line, error.column));
+        if let Some(last) = self.errors.last().filter(|_| self.not_shown > 0) {
+            let message = format!("{} more mistakes are not shown", self.not_shown);
+            self.errors.push(ConfigError::whole(last.file.clone(), message, "Correct those above first."));
+        }
         Err(self.errors)
     }
 
-    /// An error at a spot, not filed yet.
-    pub(super) fn locate(&self, spot: Spot, message: String, remedy: String) -> ConfigError {
-        let snippet = self.texts.get(spot.file).and_then(|text| snippet(&text.text, spot.mark)).map(Box::new);
+    fn locate(&self, spot: Spot, message: String, remedy: String) -> ConfigError {
         ConfigError {
             file: self.name(spot.file),
             line: spot.mark.line,
             column: spot.mark.column,
-            message: shown(&message),
-            remedy: shown(&remedy),
-            snippet,
+            message: shown(&cropped(message)),
+            remedy: shown(&cropped(remedy)),
+            snippet: self.texts.get(spot.file).and_then(|text| snippet(&text.text, spot.mark)).map(Box::new),
         }
     }
 
@@ -101,6 +115,14 @@ fn snippet(text: &str, mark: Mark) -> Option<Snippet> {
     let before = column - from;
     let left = line.len().min(from + SHOWN).saturating_sub(column);
     Some(Snippet { text: shown(&part), before, marked: mark.width.clamp(1, left.max(1)) })
+}
+
+/// A sentence of a length people read: the words in it come from the file.
+fn cropped(text: String) -> String {
+    match text.char_indices().nth(SENTENCE) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
 }
 
 /// A text from a file nobody vouches for, without what a terminal would act on. The number of characters stays.

@@ -65,8 +65,8 @@ pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<T, Unre
             max_aliases: 0,
             max_depth: 16,
             flow_nesting_limit: 16,
-            max_nodes: 20_000,
-            max_events: 60_000,
+            max_nodes: 5_000,
+            max_events: 20_000,
             max_total_scalar_bytes: MAX_BYTES,
             max_documents: 2,
         },
@@ -276,10 +276,10 @@ fn token(text: &str, mark: Mark) -> Option<String> {
     (!token.is_empty()).then_some(token)
 }
 
-/// The nearest of the words that would have been right, or all of them.
+/// The nearest of the words that would have been right, or all of them. Nothing is near to a word as long as a page.
 pub(super) fn instead<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let close = nearest(given, known.iter().copied()).filter(|_| known.len() > 2);
+    let close = if given.len() > 100 || known.len() < 3 { None } else { nearest(given, known.iter().copied()) };
     match (close, known.as_slice()) {
         (Some(word), _) => format!("Write `{word}`."),
         (None, []) => "Remove it.".into(),

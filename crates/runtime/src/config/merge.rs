@@ -13,7 +13,7 @@ use toolgate_contract::{ActionRegistry, AgentName, Category, Level, SourceLine};
 use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Rules, Sourced};
 
 use super::{
-    AgentSettings, Config, Limits,
+    AgentSettings, Config, Limits, Mentions,
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
     findings::{Findings, Said, Spot},
     sandboxing::Sandboxing,
@@ -149,7 +149,7 @@ impl Draft {
             notes: Vec::new(),
             files: Vec::new(),
             places: sandboxing.places(findings),
-            mentions: mentions.into_iter().map(|said| mention(said, findings)).collect(),
+            mentions: Mentions { names: mentions, texts: findings.texts.clone() },
             workspaces,
         }
     }
@@ -177,12 +177,6 @@ impl AgentDraft {
             },
         };
     }
-}
-
-/// A tool name in a config, and the error it is if no tool has it.
-pub(super) fn mention(said: Said<String>, findings: &Findings) -> super::Mention {
-    let message = format!("unknown tool `{}`", said.value);
-    super::Mention { error: findings.locate(said.spot, message, String::new()), name: said.value }
 }
 
 /// Adds lists to lists. An entry that is there already keeps the line that named it first.

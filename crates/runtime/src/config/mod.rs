@@ -1,6 +1,6 @@
 //! Configuration: one YAML format, read in layers, checked before anything runs.
 //!
-//! Two steps. The text ([`file`]) knows which keys there are and where every word stands; nothing is opened. The
+//! Two steps. The text (`file`) knows which keys there are and where every word stands; nothing is opened. The
 //! checked result is [`Config`]: a policy for the gate, and settings with their units. Every mistake comes back with
 //! its file, line and column and with what to write instead; wrong words are all reported at once, a wrong shape
 //! stops at the first.
@@ -26,6 +26,7 @@ use std::{
     collections::BTreeMap,
     num::NonZeroUsize,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use toolgate_contract::{ActionRegistry, AgentName, Category, Digest, Level, SourceLine};
@@ -33,7 +34,7 @@ use toolgate_gate::Policy;
 
 use check::Check;
 use file::ConfigFile;
-use findings::{Findings, Spot};
+use findings::{Findings, Said, Spot};
 use load::instead;
 use merge::Draft;
 use text::{Links, Text};
@@ -61,16 +62,16 @@ pub struct Config {
     /// The files it was read from, in the order they were applied.
     pub files: Vec<ConfigFileInfo>,
     places: BTreeMap<Category, Place>,
-    mentions: Vec<Mention>,
+    mentions: Mentions,
     /// The agents that set a workspace, and where.
     workspaces: Vec<(AgentName, Spot)>,
 }
 
-/// A tool name in a config, and the error it is if no tool has it.
-#[derive(Debug, Clone)]
-struct Mention {
-    name: String,
-    error: ConfigError,
+/// The tool names in a config, and the texts they are in: only those that no tool has are ever shown.
+#[derive(Debug, Clone, Default)]
+struct Mentions {
+    names: Vec<Said<String>>,
+    texts: Vec<Arc<Text>>,
 }
 
 /// What is set for one agent besides its part of the policy.
@@ -138,7 +139,7 @@ pub struct CheckReport {
     pub notes: Vec<Note>,
     /// The hash of the text.
     pub sha256: Digest,
-    mentions: Vec<Mention>,
+    mentions: Mentions,
 }
 
 impl Config {
@@ -185,7 +186,7 @@ impl Config {
 
     /// The tool names in the config that no tool has. The catalog is known later than the config.
     pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
-        unknown_tools(&self.mentions, known)
+        self.mentions.unknown(known)
     }
 
     /// The one look at the world: workspaces that are set must be directories.
@@ -206,14 +207,14 @@ impl Config {
         }
     }
 
-    /// No tool may write a config, also one that is not there yet.
+    /// No tool may write a config, also one that is not there yet; nor a link to it, which it could replace.
     fn protect(&mut self, sources: &Sources) {
+        let named = [&sources.explicit, &sources.user, &sources.project];
         let configs: Vec<PathBuf> =
-            [&sources.explicit, &sources.user, &sources.project].into_iter().flatten().map(|path| real(path)).collect();
+            named.into_iter().flatten().flat_map(|path| [Some(real(path)), real_name(path)]).flatten().collect();
         for settings in self.agents.values() {
             let root = real(&settings.workspace);
-            let inside = configs.iter().filter_map(|path| path.strip_prefix(&root).ok()?.to_str());
-            for name in inside {
+            for name in configs.iter().filter_map(|path| path.strip_prefix(&root).ok()?.to_str()) {
                 if !self.protected.iter().any(|known| known == name) {
                     self.protected.push(name.to_owned());
                 }
@@ -264,7 +265,7 @@ pub fn is_trusted(data_dir: &Path, path: &Path) -> Result<bool, ConfigError> {
 impl CheckReport {
     /// The tool names in the text that no tool has.
     pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
-        unknown_tools(&self.mentions, known)
+        self.mentions.unknown(known)
     }
 }
 
@@ -342,19 +343,31 @@ fn build(layers: &[Read], cwd: &Path, findings: &mut Findings) -> Config {
     config
 }
 
-fn unknown_tools<'a>(mentions: &[Mention], known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
-    let known: Vec<&str> = known.into_iter().collect();
-    mentions
-        .iter()
-        .filter(|mention| !known.contains(&&*mention.name))
-        .map(|mention| ConfigError { remedy: instead(&mention.name, known.iter().copied()), ..mention.error.clone() })
-        .collect()
+impl Mentions {
+    fn unknown<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
+        let known: Vec<&str> = known.into_iter().collect();
+        let mut findings = Findings { texts: self.texts.clone(), ..Findings::default() };
+        for said in self.names.iter().filter(|said| !known.contains(&&*said.value)) {
+            let remedy = instead(&said.value, known.iter().copied());
+            findings.error(said.spot, format!("unknown tool `{}`", said.value), remedy);
+        }
+        findings.into_result().err().unwrap_or_default()
+    }
 }
 
-/// Where a path leads, also when its last part is not there yet.
+/// Where a path leads, also when its last parts are not there yet.
 fn real(path: &Path) -> PathBuf {
-    path.canonicalize()
-        .ok()
-        .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
-        .unwrap_or_else(|| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known =
+        path.ancestors().find_map(|ancestor| Some((ancestor.canonicalize().ok()?, path.strip_prefix(ancestor).ok()?)));
+    match known {
+        Some((whole, rest)) if rest == Path::new("") => whole,
+        Some((known, rest)) => known.join(rest),
+        None => path,
+    }
+}
+
+/// Where the name itself is: of a link the link, not what it leads to.
+fn real_name(path: &Path) -> Option<PathBuf> {
+    Some(real(path.parent()?).join(path.file_name()?))
 }

@@ -12,7 +12,7 @@ use super::{
     Config,
     check::{AgentLayer, Dimension, Layer, RulesLayer},
     findings::{Findings, Said, Spot},
-    merge::{Bound, add_rules, covers, mention, overlay},
+    merge::{Bound, add_rules, covers, overlay},
 };
 
 /// Applies an untrusted file.
@@ -38,7 +38,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     limit("max_concurrency", &mut config.limits.max_concurrency, layer.max_concurrency, findings);
     limit("max_input_bytes", &mut config.limits.max_input_bytes, layer.max_input_bytes, findings);
     config.protected.extend(layer.protected.into_iter().map(|name| name.value));
-    config.mentions.extend(layer.mentions.into_iter().map(|said| mention(said, findings)));
+    config.mentions.names.extend(layer.mentions);
 }
 
 /// What to do about a file that asks for more than an untrusted one may.
