@@ -1,6 +1,8 @@
 //! The road from outside: every declared field of a tool is enforced on it, and whatever a body does, the call ends
 //! with an answer and a record.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should stop there")]
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -293,24 +295,17 @@ async fn results_are_cut_to_the_declared_caps() {
     assert!(house.store.ended.lock().unwrap()[0].raw.as_ref().is_some_and(|raw| raw.0.len() > 1_000));
 }
 
-/// Blocks until told to go on, and says when it is there.
-fn gate() -> (impl Fn(&Cx, Input) -> Result<Answer<String>, Fault> + Clone, mpsc::Receiver<()>, mpsc::Sender<()>) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_blocks_and_does_not_listen_is_answered_at_its_deadline_and_keeps_its_slot() {
     let (here, arrived) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
-    let wait = Arc::new(Mutex::new(wait));
-    let body = move |_: &Cx, _: Input| {
+    let wait = Mutex::new(wait);
+    let def = ToolDef { timeout: Duration::from_millis(50), concurrency: 1, ..probe() };
+    let house = house(vec![reading(def, move |_, _| {
         here.send(()).unwrap();
         let _ = wait.lock().unwrap().recv();
         Ok(Answer::new("late".to_owned()))
-    };
-    (body, arrived, go)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_blocks_and_does_not_listen_is_answered_at_its_deadline_and_keeps_its_slot() {
-    let (body, arrived, go) = gate();
-    let def = ToolDef { timeout: Duration::from_millis(50), concurrency: 1, ..probe() };
-    let house = house(vec![reading(def, body)]);
+    })]);
     let first = house.call("probe", json!({})).await;
     assert_eq!(short(&first), (Status::Failed, Some("timed_out")));
     arrived.recv().unwrap();
