@@ -456,6 +456,30 @@ fn a_data_directory_inside_the_workspace_does_not_exist_for_tools() {
 }
 
 #[test]
+fn a_workspace_inside_the_data_directory_is_not_opened() {
+    let bench = Bench::new();
+    let ran = Ran::of(bench.command(&["call", "get_time"]).env("TOOLGATE_DATA_DIR", bench.outside())).exits(2);
+    assert!(ran.stderr.contains("hidden") && ran.stdout.is_empty(), "{ran}");
+}
+
+#[test]
+fn a_workspace_named_through_a_link_is_the_directory_it_leads_to() {
+    let cage = Cage::new();
+    cage.bench.put("a.txt", "text\n");
+    symlink(cage.bench.workspace(), cage.outside("alias")).unwrap();
+    let alias = cage.outside("alias");
+    let read = |path: &str| {
+        let arguments = json!({ "path": path }).to_string();
+        cage.bench.run(&["call", "read", &arguments, "--workspace", alias.to_str().unwrap()])
+    };
+    for path in ["a.txt", alias.join("a.txt").to_str().unwrap(), cage.bench.workspace().join("a.txt").to_str().unwrap()]
+    {
+        assert_eq!(read(path).done()["structured"]["path"], "a.txt");
+    }
+    read("../canary").refused("path_outside_workspace");
+}
+
+#[test]
 fn a_link_inside_is_read_and_written_by_its_own_name_only() {
     let cage = Cage::new();
     cage.bench.put("real.txt", "text\n");

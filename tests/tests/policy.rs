@@ -300,6 +300,15 @@ fn a_config_named_by_flag_is_the_only_one() {
     bench.run(&["tools", "--config", "nowhere.yaml"]).exits(2);
 }
 
+#[test]
+fn what_an_operator_should_know_goes_to_stderr() {
+    let bench = Bench::new();
+    user(&bench, "version: 1\ntrust:\n  strategy: weighted\n  initial_level: standard\n");
+    let ran = bench.run(&["call", "get_time"]).exits(0);
+    assert!(ran.stderr.contains("toolgate.yaml:3"), "{ran}");
+    ran.done();
+}
+
 // ---- the project's file ----
 
 const LOOSER: &str = "version: 1\nagents:\n  default:\n    level: elevated\n";
