@@ -15,11 +15,19 @@ mod present;
 mod progress;
 mod server;
 
+use std::{
+    io::{stdin, stdout},
+    os::fd::{AsFd, BorrowedFd},
+};
+
 use rmcp::{
     service::{QuitReason, ServerInitializeError, serve_server_with_ct},
     transport::io::stdio_pipes,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::UnixStream,
+};
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Fault};
 use toolgate_runtime::Runtime;
@@ -49,8 +57,21 @@ pub enum ServeError {
 ///
 /// Outside of a Tokio runtime with its IO driver enabled.
 pub async fn serve_stdio(runtime: Runtime, agent: AgentName) -> Result<(), ServeError> {
+    if let (Some(read), Some(write)) = (socket(stdin().as_fd()), socket(stdout().as_fd())) {
+        return serve(runtime, agent, read, write).await;
+    }
     let (read, write) = stdio_pipes();
     serve(runtime, agent, read, write).await
+}
+
+/// A standard stream that is a Unix socket: what Node, and so most clients, gives its children for a pipe.
+///
+/// The SDK would read it on a thread that blocks, which is slower and keeps the process from leaving.
+fn socket(stream: BorrowedFd<'_>) -> Option<UnixStream> {
+    let socket = std::os::unix::net::UnixStream::from(stream.try_clone_to_owned().ok()?);
+    socket.local_addr().ok()?;
+    socket.set_nonblocking(true).ok()?;
+    UnixStream::from_std(socket).ok()
 }
 
 /// Serves the tools of `agent` over a pair of byte streams until the client leaves.

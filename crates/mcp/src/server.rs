@@ -8,7 +8,7 @@ use std::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
+        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
         ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion, ResultType, ServerCapabilities,
         ServerConfig,
     },
@@ -108,9 +108,10 @@ impl ServerHandler for Server {
             result_type: Some(ResultType::COMPLETE),
             meta: (!meta.0.is_empty()).then_some(meta),
             next_cursor: page.next,
-            // What an agent may use depends on who asks and on the policy, so nobody keeps it.
-            ttl_ms: Some(0),
-            cache_scope: Some(CacheScope::Private),
+            // What an agent may use depends on who asks and on the policy, so nobody keeps it: the SDK says zero and
+            // private in the era that wants it said.
+            ttl_ms: None,
+            cache_scope: None,
             tools: page.tools.iter().map(|listed| present::tool(&listed.def)).collect(),
         })
     }
