@@ -86,7 +86,7 @@ impl Server {
         if era == Era::Session {
             let result = server.ask("initialize", hello("2025-11-25"))["result"].take();
             assert_eq!(result["serverInfo"]["name"], "toolgate");
-            server.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
+            server.say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
         }
         server
     }
