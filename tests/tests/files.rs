@@ -411,6 +411,24 @@ fn the_config_is_not_written_from_a_wider_workspace_either() {
 }
 
 #[test]
+fn a_user_s_config_is_not_written_however_home_is_spelled() {
+    let cage = Cage::new();
+    let home = cage.outside("home-by-another-name");
+    symlink(cage.bench.home(), &home).unwrap();
+    let write = json!({ "path": ".config/toolgate/toolgate.yaml", "content": "version: 1", "create_dirs": true });
+    let try_in = |cwd: &Path, flags: &[&str]| {
+        let write = write.to_string();
+        let mut command = cage.bench.command(&[&["call", "write", &write][..], flags].concat());
+        Ran::of(command.current_dir(cwd).env("HOME", &home)).refused("protected_path");
+        assert!(!cage.bench.home().join(".config").exists());
+    };
+    try_in(&cage.bench.home(), &[]);
+    try_in(&home, &[]);
+    try_in(&cage.bench.workspace(), &["--workspace", cage.bench.home().to_str().unwrap()]);
+    try_in(&cage.bench.workspace(), &["--workspace", home.to_str().unwrap()]);
+}
+
+#[test]
 fn a_config_named_by_flag_is_neither_read_nor_written() {
     let cage = Cage::new();
     let config = cage.bench.put("mine.yaml", "version: 1 # needle\n");
