@@ -115,10 +115,45 @@ pub(crate) fn is_opened_by_us(body: &[u8]) -> bool {
     })
 }
 
+/// Is this record a signature over those before it?
+pub(crate) fn is_checkpoint(body: &[u8]) -> bool {
+    serde_json::from_slice(body).is_ok_and(|said: Value| said["kind"] == "checkpoint")
+}
+
 fn start(at_ms: u64) -> Vec<u8> {
     format!("{{\"at_ms\":{at_ms}").into_bytes()
 }
 
 fn spell(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
     canonical_json(value).map_err(StoreError::unwritable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(draft: &Draft) -> Value {
+        let mut body = Vec::new();
+        draft.body(Tail { seq: 6, hash: Digest::of(b"six") }, &mut body);
+        let value: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(canonical_json(&value).unwrap(), body, "it is spelled as it should be");
+        assert_eq!((&value["seq"], &value["prev"]), (&7.into(), &Digest::of(b"six").to_string().into()));
+        value
+    }
+
+    #[test]
+    fn another_program_or_engine_is_somebody_else() {
+        let ours = said(&Draft::opened(1, "key"));
+        let check = |value: &Value, expected: bool| {
+            assert_eq!(is_opened_by_us(&serde_json::to_vec(value).unwrap()), expected, "{value}");
+        };
+        check(&ours, true);
+        for (field, value) in
+            [("program", "toolgate 0.0.1".into()), ("engine", 3_000_000.into()), ("kind", "end".into())]
+        {
+            let mut other = ours.clone();
+            other[field] = value;
+            check(&other, false);
+        }
+    }
 }

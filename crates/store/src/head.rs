@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolgate_contract::Digest;
 
 use crate::{
@@ -32,21 +32,25 @@ pub(crate) struct Head {
     pub(crate) tail: Tail,
     /// The last record that says which program writes.
     pub(crate) opened: u64,
+    /// What a clean close found in the free space of the database ([`crate::tree`]); none once records were added.
+    pub(crate) slack: Option<Digest>,
 }
 
 impl Head {
     /// Before the first record.
-    const NONE: Head = Head { tail: Tail::NONE, opened: 0 };
+    const NONE: Head = Head { tail: Tail::NONE, opened: 0, slack: None };
 
     fn spell(&self, signer: &Signer) -> String {
-        let Head { tail, opened } = self;
-        let seal = signer.sign(Seal::Head { opened: *opened }, tail.seq, &tail.hash);
-        let text = format!(
-            "{{\"hash\":\"{}\",\"key\":\"{}\",\"opened\":{opened},\"seal\":\"{seal}\",\"seq\":{}}}",
-            tail.hash,
-            signer.id(),
-            tail.seq,
-        );
+        let Head { tail, opened, slack } = *self;
+        let text = json!({
+            "hash": tail.hash.to_string(),
+            "key": signer.id(),
+            "opened": opened,
+            "seal": signer.sign(Seal::Head { opened, slack }, tail.seq, &tail.hash),
+            "seq": tail.seq,
+            "slack": slack.map(|slack| slack.to_string()),
+        });
+        let text = text.to_string();
         format!("{text:<width$}\n", width = LENGTH - 1)
     }
 
@@ -54,12 +58,20 @@ impl Head {
         let value: Value = serde_json::from_slice(text).ok()?;
         let hash = Digest::parse(value.get("hash")?.as_str()?)?;
         let (seq, opened) = (value.get("seq")?.as_u64()?, value.get("opened")?.as_u64()?);
+        let slack = match value.get("slack")? {
+            Value::Null => None,
+            slack => Some(Digest::parse(slack.as_str()?)?),
+        };
         let seal = value.get("seal")?.as_str()?;
-        verifier.accepts(Seal::Head { opened }, seq, &hash, seal).then_some(Self { tail: Tail { seq, hash }, opened })
+        verifier.accepts(Seal::Head { opened, slack }, seq, &hash, seal).then_some(Self {
+            tail: Tail { seq, hash },
+            opened,
+            slack,
+        })
     }
 
     /// What the head file of a directory says.
-    pub(crate) fn read(dir: &Path, verifier: &Verifier) -> Result<Self, StoreError> {
+    pub(crate) fn read(_held: &Held<'_>, dir: &Path, verifier: &Verifier) -> Result<Self, StoreError> {
         let path = dir.join(NAME);
         let text = std::fs::read(&path).map_err(|_| tampered(dir, "`audit.head` is missing"))?;
         Self::parse(&text, verifier).ok_or_else(|| tampered(dir, "`audit.head` is not signed by this log's key"))

@@ -91,13 +91,18 @@ pub(crate) enum Seal {
     Head {
         /// The last record that says which program writes.
         opened: u64,
+        /// What a clean close found in the free space of the database.
+        slack: Option<Digest>,
     },
 }
 
 fn message(seal: Seal, key: &str, size: u64, head: &Digest) -> String {
     match seal {
         Seal::Checkpoint => format!("toolgate audit checkpoint v1\n{key}\n{size}\n{head}\n"),
-        Seal::Head { opened } => format!("toolgate audit head v1\n{key}\n{size}\n{head}\n{opened}\n"),
+        Seal::Head { opened, slack } => {
+            let slack = slack.map_or_else(|| "-".to_owned(), |slack| slack.to_string());
+            format!("toolgate audit head v1\n{key}\n{size}\n{head}\n{opened}\n{slack}\n")
+        }
     }
 }
 
@@ -227,4 +232,46 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
         *byte = digit(*high)? << 4 | digit(*low)?;
     }
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raw_result_opens_only_as_that_of_its_call_and_only_unchanged() {
+        let key = SealingKey(XChaCha20Poly1305::new(&[7; 32].into()));
+        let sealed = key.seal("one", b"plain").unwrap();
+        assert_eq!(key.open("one", &sealed), Ok(b"plain".to_vec()));
+        let broken = |call: &str| Err(StoreError::unreadable(format!("the raw result of call `{call}` does not open")));
+        assert_eq!(key.open("two", &sealed), broken("two"));
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert_eq!(key.open("one", &changed), broken("one"));
+        }
+        assert_eq!(key.open("one", &sealed[..10]), broken("one"));
+        assert_ne!(key.seal("one", b"plain").unwrap(), sealed, "a nonce is never used twice");
+    }
+
+    #[test]
+    fn a_signature_is_about_one_thing() {
+        let signer = Signer(SigningKey::from_bytes(&[7; 32]));
+        let (verifier, head) = (signer.verifier(), Digest::of(b"head"));
+        let seal = signer.sign(Seal::Checkpoint, 5, &head);
+        let upper = seal.to_uppercase();
+        let accepts =
+            |seal, size, head: &[u8], signature: &str| verifier.accepts(seal, size, &Digest::of(head), signature);
+        assert!(accepts(Seal::Checkpoint, 5, b"head", &seal));
+        assert!(!accepts(Seal::Checkpoint, 6, b"head", &seal));
+        assert!(!accepts(Seal::Checkpoint, 5, b"other", &seal));
+        assert!(!accepts(Seal::Head { opened: 1, slack: None }, 5, b"head", &seal));
+        assert!(!accepts(Seal::Checkpoint, 5, b"head", &upper));
+        assert!(!accepts(Seal::Checkpoint, 5, b"head", ""));
+
+        let seal = signer.sign(Seal::Head { opened: 1, slack: None }, 5, &head);
+        assert!(accepts(Seal::Head { opened: 1, slack: None }, 5, b"head", &seal));
+        assert!(!accepts(Seal::Head { opened: 2, slack: None }, 5, b"head", &seal));
+        assert!(!accepts(Seal::Head { opened: 1, slack: Some(head) }, 5, b"head", &seal));
+    }
 }

@@ -24,15 +24,21 @@ mod head;
 mod keys;
 mod lock;
 mod log;
+mod pages;
 mod queue;
+mod read;
 mod sqlite;
+mod tree;
+mod verify;
 mod writer;
 
 use futures_util::future::BoxFuture;
 use toolgate_contract::{End, Intent};
 
 pub use error::StoreError;
+pub use read::{Line, OpenIntent, Reader};
 pub use sqlite::SqliteStore;
+pub use verify::{Problem, Report, verify};
 
 /// Remembers calls. Append-only: there is no update and no delete.
 pub trait Store: Send + Sync {

@@ -17,10 +17,12 @@ use toolgate_contract::Digest;
 use crate::{
     StoreError,
     draft::{self, Draft, Tail},
-    head::HeadFile,
+    head::{Head, HeadFile},
     keys::Signer,
     lock::Held,
+    pages::{Pages, ahead_of},
     queue::Job,
+    tree::Tree,
 };
 
 /// The file's name.
@@ -35,7 +37,12 @@ pub(crate) const APPLICATION: i64 = 0x5467_4175;
 /// Every record whose number is a multiple of this is a checkpoint.
 pub(crate) const CHECKPOINT_EVERY: u64 = 1_000;
 
-pub(crate) const PAGE: usize = 16384;
+/// Large pages hold a dozen records each, and cost less time per record than the usual 4 KiB.
+pub(crate) const PAGE: usize = 16 * 1024;
+
+/// The root pages of the two tables.
+pub(crate) const RECORDS: u32 = 2;
+pub(crate) const RAWS: u32 = 3;
 
 /// The whole schema, in the order it is made: what `sqlite_schema` must hold.
 pub(crate) const SCHEMA: [(&str, &str, &str, &str); 6] = [
@@ -81,8 +88,6 @@ pub(crate) struct Log {
     db: Connection,
     head: HeadFile,
     signer: Signer,
-    /// The last record we wrote is a checkpoint.
-    sealed: bool,
 }
 
 impl Log {
@@ -108,10 +113,14 @@ impl Log {
             found => return Err(StoreError::TooNew { path, found, known: FORMAT }),
         }
         let tail = tail(&db).map_err(failed)?;
-        follows(&db, known.tail, tail).map_err(failed)?.map_err(tampered)?;
+        follows(&db, known, tail).map_err(failed)?.map_err(tampered)?;
+        if known.slack.is_some() {
+            let in_use = Head { slack: None, ..known };
+            head.write(held, in_use, &signer).map_err(|error| StoreError::file(&path, error))?;
+        }
         let said = body(&db, known.opened).map_err(failed)?;
         let inode = fs::metadata(&path).map_err(|error| StoreError::file(&path, error))?.ino();
-        let mut log = Self { path, inode, db, head, signer, sealed: false };
+        let mut log = Self { path, inode, db, head, signer };
         if !said.is_some_and(|said| draft::is_opened_by_us(&said)) {
             let opened = Draft::opened(now_ms(), &log.signer.id());
             log.write(held, &[Job::new(opened, None, false)], Role::Opening)?;
@@ -124,9 +133,10 @@ impl Log {
         self.write(held, jobs, Role::Entries)
     }
 
-    /// Adds a checkpoint, unless the log ends with one of ours.
+    /// Adds a checkpoint, unless the log ends with one.
     pub(crate) fn seal(&mut self, held: &Held<'_>) -> Result<(), StoreError> {
-        if self.sealed { Ok(()) } else { self.write(held, &[], Role::Sealing) }
+        let last = tail(&self.db).and_then(|last| body(&self.db, last.seq)).map_err(StoreError::unwritable)?;
+        if last.is_some_and(|last| draft::is_checkpoint(&last)) { Ok(()) } else { self.write(held, &[], Role::Sealing) }
     }
 
     fn write(&mut self, held: &Held<'_>, jobs: &[Job], role: Role) -> Result<(), StoreError> {
@@ -139,18 +149,17 @@ impl Log {
         let mut head = self.head.read(held)?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::unwritable)?;
         let last = tail(&tx).map_err(StoreError::unwritable)?;
-        follows(&tx, head.tail, last).map_err(StoreError::unwritable)?.map_err(StoreError::unwritable)?;
+        follows(&tx, head, last).map_err(StoreError::unwritable)?.map_err(StoreError::unwritable)?;
 
-        let mut chain = Chain { tx: &tx, tail: last, body: Vec::new(), sealed: false };
+        let mut chain = Chain { tx: &tx, tail: last, body: Vec::new() };
         chain.extend(jobs, &self.signer, role).map_err(StoreError::unwritable)?;
         if role == Role::Opening {
             head.opened = chain.tail.seq;
         }
         head.tail = chain.tail;
-        let sealed = chain.sealed;
+        head.slack = None;
         tx.commit().map_err(StoreError::unwritable)?;
 
-        self.sealed = sealed;
         // The records are safe. A head that stays behind is found as such, and the next commit brings it up.
         if let Err(error) = self.head.write(held, head, &self.signer) {
             tracing::warn!(%error, "the head of the log could not be updated");
@@ -158,9 +167,18 @@ impl Log {
         Ok(())
     }
 
-    /// Closes the database; what was written ahead moves into it.
-    pub(crate) fn close(self, _held: &Held<'_>) -> Result<(), StoreError> {
-        self.db.close().map_err(|(_, error)| StoreError::unwritable(error))
+    /// Closes the database. If nobody else has it open, what was written ahead moves into it, and what is in its free
+    /// space is signed.
+    pub(crate) fn close(mut self, held: &Held<'_>) -> Result<(), StoreError> {
+        self.db.close().map_err(|(_, error)| StoreError::unwritable(error))?;
+        if ahead_of(&self.path).exists() {
+            return Ok(());
+        }
+        let pages = Pages::now(held, &self.path).map_err(StoreError::unwritable)?;
+        let slack = |root| Tree::slack(&pages, root).map_err(StoreError::unwritable);
+        let slack = slack(RECORDS)?.and(slack(RAWS)?).digest;
+        let head = Head { slack: Some(slack), ..self.head.read(held)? };
+        self.head.write(held, head, &self.signer).map_err(StoreError::unwritable)
     }
 }
 
@@ -177,7 +195,6 @@ struct Chain<'a> {
     tx: &'a Connection,
     tail: Tail,
     body: Vec<u8>,
-    sealed: bool,
 }
 
 impl Chain<'_> {
@@ -195,7 +212,6 @@ impl Chain<'_> {
         }
         if role == Role::Sealing {
             self.add(&mut records, &Draft::checkpoint(now_ms(), signer, self.tail))?;
-            self.sealed = true;
         }
         Ok(())
     }
@@ -237,23 +253,23 @@ fn tail(db: &Connection) -> rusqlite::Result<Tail> {
         .map(|tail| tail.unwrap_or(Tail::NONE))
 }
 
-/// Does a log that ends with `tail` hold everything its head knows?
-fn follows(db: &Connection, head: Tail, tail: Tail) -> rusqlite::Result<Result<(), String>> {
-    if tail.seq < head.seq {
-        return Ok(Err(format!("it ends with record {}, but record {} was written", tail.seq, head.seq)));
+/// Does a log that ends with `tail` hold what its head knows?
+fn follows(db: &Connection, head: Head, tail: Tail) -> rusqlite::Result<Result<(), String>> {
+    let Tail { seq, hash } = head.tail;
+    if tail.seq < seq {
+        return Ok(Err(format!("it ends with record {}, but record {seq} was written", tail.seq)));
     }
-    let hash = match head.seq {
+    if tail.seq > seq && head.slack.is_some() {
+        return Ok(Err(format!("record {} was added after it was closed", seq + 1)));
+    }
+    let found = match seq {
         0 => Some(Tail::NONE.hash),
         seq if seq == tail.seq => Some(tail.hash),
         seq => {
             db.query_row("SELECT hash FROM records WHERE seq = ?1", [seq], |row| row.get(0).map(Digest)).optional()?
         }
     };
-    Ok(if hash == Some(head.hash) {
-        Ok(())
-    } else {
-        Err(format!("record {} is not the one that was written", head.seq))
-    })
+    Ok(if found == Some(hash) { Ok(()) } else { Err(format!("record {seq} is not the one that was written")) })
 }
 
 fn body(db: &Connection, seq: u64) -> rusqlite::Result<Option<Vec<u8>>> {

@@ -189,3 +189,73 @@ impl Queue {
 pub(crate) fn closed() -> StoreError {
     StoreError::unwritable("the store is closed")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::future::poll_immediate;
+
+    use super::*;
+
+    fn job(bytes: usize) -> Job {
+        Job::new(Draft::opened(0, "key"), Some(vec![0; bytes]), false)
+    }
+
+    #[tokio::test]
+    async fn a_caller_without_room_waits_until_there_is_some() {
+        let queue = Queue::new();
+        queue.submit(job(ROOM as usize * 1024 - 10_000), Wait::Queued).await.unwrap();
+        let mut second = pin!(queue.submit(job(20_000), Wait::Queued));
+        assert_eq!(poll_immediate(&mut second).await, None);
+        let mut batch = Vec::new();
+        assert_eq!(queue.take(&mut batch, None), Wake::Jobs);
+        assert_eq!(batch.len(), 1);
+        second.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_job_larger_than_all_room_gets_it_all() {
+        let queue = Queue::new();
+        queue.submit(job(ROOM as usize * 2048), Wait::Queued).await.unwrap();
+        assert_eq!(poll_immediate(pin!(queue.submit(job(1), Wait::Queued))).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_waits_hears_how_it_went() {
+        let queue = Queue::new();
+        let mut waiting = pin!(queue.submit(job(1), Wait::Durable));
+        assert_eq!(poll_immediate(&mut waiting).await, None);
+        let mut batch = Vec::new();
+        assert_eq!(queue.take(&mut batch, None), Wake::Jobs);
+        assert!(batch[0].answer(Err(closed())));
+        assert_eq!(waiting.await, Err(closed()));
+    }
+
+    #[tokio::test]
+    async fn while_writing_fails_everyone_waits() {
+        let queue = Queue::new();
+        queue.settled(true);
+        assert_eq!(poll_immediate(pin!(queue.submit(job(1), Wait::Queued))).await, None);
+        queue.settled(false);
+        assert_eq!(queue.submit(job(1), Wait::Queued).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_is_gone_leaves_nobody_waiting() {
+        let queue = Queue::new();
+        let mut waiting = pin!(queue.submit(job(1), Wait::Durable));
+        assert_eq!(poll_immediate(&mut waiting).await, None);
+        queue.close();
+        let mut batch = Vec::new();
+        assert_eq!(queue.take(&mut batch, None), Wake::Closed);
+        drop(batch);
+        assert_eq!(waiting.await, Err(closed()));
+        assert_eq!(queue.submit(job(1), Wait::Queued).await, Err(closed()));
+    }
+
+    #[test]
+    fn without_news_only_the_alarm_wakes_the_writer() {
+        assert_eq!(Queue::new().take(&mut Vec::new(), Some(Instant::now())), Wake::Alarm);
+    }
+}

@@ -6,9 +6,9 @@ use toolgate_contract::{
     Risk, SafetyClass, SourceLine, Status, Verdict,
 };
 
-pub const AT: u64 = 1_760_000_000_000;
+pub(crate) const AT: u64 = 1_760_000_000_000;
 
-pub fn record(id: &str) -> Record {
+pub(crate) fn record(id: &str) -> Record {
     Record {
         call: CallId(id.to_owned()),
         agent: AgentName::from("coder"),
@@ -31,17 +31,17 @@ pub fn record(id: &str) -> Record {
     }
 }
 
-pub fn intent(id: &str) -> Intent {
+pub(crate) fn intent(id: &str) -> Intent {
     Intent { at_ms: AT, record: record(id) }
 }
 
 /// The end of a call that was begun.
-pub fn end(id: &str) -> End {
+pub(crate) fn end(id: &str) -> End {
     End { begun: true, ..read(id) }
 }
 
 /// The end of a call that was not.
-pub fn read(id: &str) -> End {
+pub(crate) fn read(id: &str) -> End {
     let record = record(id);
     let outcome = Outcome {
         call: record.call.clone(),
@@ -67,6 +67,6 @@ pub fn read(id: &str) -> End {
 }
 
 /// The end of a call whose raw result differs from the cleaned one.
-pub fn read_with_raw(id: &str, raw: &[u8]) -> End {
+pub(crate) fn read_with_raw(id: &str, raw: &[u8]) -> End {
     End { raw: Some(Raw(raw.to_vec())), ..read(id) }
 }
