@@ -27,7 +27,7 @@ pub fn bin() -> PathBuf {
 
 /// Where builds go.
 pub fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
+    repository().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// The root of this repository.
