@@ -9,8 +9,10 @@ use toolgate_runtime::{OpenError, config::ConfigError, store::StoreError};
 /// A problem for the person at the terminal.
 #[derive(Debug)]
 pub(crate) enum Problem {
-    /// The command line or the config is wrong.
+    /// The command line is wrong.
     Usage(String),
+    /// The config is wrong, in as many places.
+    Config(Vec<ConfigError>),
     /// It could not be done, or was refused.
     Fault(Fault),
 }
@@ -23,7 +25,7 @@ impl Problem {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Usage(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::Config(_) => ExitCode::from(2),
             Self::Fault(fault) if fault.kind == FaultKind::Refused => ExitCode::from(3),
             Self::Fault(_) => ExitCode::FAILURE,
         }
@@ -35,6 +37,7 @@ impl fmt::Display for Problem {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         match self {
             Self::Usage(message) => write!(f, "{red}error:{red:#} {message}"),
+            Self::Config(errors) => f.write_str(&errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
             Self::Fault(fault) => {
                 write!(f, "{red}error[{}]:{red:#} {}\n  help: {}", fault.code, fault.message, fault.remedy)
             }
@@ -56,7 +59,7 @@ impl From<StoreError> for Problem {
 
 impl From<Vec<ConfigError>> for Problem {
     fn from(errors: Vec<ConfigError>) -> Self {
-        Self::Usage(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        Self::Config(errors)
     }
 }
 
