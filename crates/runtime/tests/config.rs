@@ -9,7 +9,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use toolgate_contract::{ActionType, AgentName, Category, Level, SourceLine, Verdict};
+use toolgate_contract::{ActionType, AgentName, Category, Level, SafetyClass, SourceLine, Verdict};
 use toolgate_gate::{Constraints, GitLevel, NetworkMode, Policy, Request, Sourced, TerminalMode, decide};
 use toolgate_runtime::config::{
     CheckReport, Config, ConfigError, ConfigFileInfo, Limits, Note, Place, Sources, check_text, is_trusted, trust_file,
@@ -133,6 +133,17 @@ fn classes_are_a_list_or_a_map_and_add_to_the_built_in_ones() {
     };
     let list = people("policy: { ask: { classes: [write, privileged] } }\n");
     assert_eq!(list, [("write", 1), ("financial", 1), ("privileged", 2)]);
+    let both = {
+        let house = House::new();
+        house.user(
+            "policy: { ask: { classes: { network: 3 } } }\nagents: { default: { ask: { classes: [privileged] } } }\n",
+        );
+        house.project("policy: { ask: { classes: { network: 1 } } }\n");
+        house.load().unwrap().policy
+    };
+    assert_eq!(both.rules.ask_classes[&SafetyClass::Network].value, 3);
+    let agent = &both.agents[&AgentName::from("default")];
+    assert_eq!(agent.rules.ask_classes[&SafetyClass::Privileged].value, 2);
     let map = people("policy: { ask: { classes: { network: 3, financial: 2 } } }\n");
     assert_eq!(map, [("network", 3), ("financial", 2), ("privileged", 2)]);
 }
@@ -185,8 +196,11 @@ agents:
 #[test]
 fn a_level_can_lose_deployment_and_keeps_its_description() {
     let house = House::new();
-    house.user("tool_access: { levels: { elevated: { deployment: false, description: For few. } } }\n");
+    house.user(
+        "tool_access: { levels: { elevated: { deployment: false, description: For few. }, restricted: { requires_approval: [] } } }\n",
+    );
     let config = house.load().unwrap();
+    assert_eq!(config.policy.levels[&Level::Restricted].constraints.requires_approval, [].into());
     assert!(!config.policy.levels[&Level::Elevated].categories.contains_key(&Category::Deployment));
     assert_eq!(config.level_descriptions, [(Level::Elevated, "For few.".to_owned())].into());
 }
@@ -1281,6 +1295,7 @@ impl House {
             project: Some(self.project_file()),
             data_dir: self.data_dir(),
             cwd: self.dir.path().join("project"),
+            workspace: None,
         }
     }
 

@@ -62,13 +62,7 @@ pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<T, Unre
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_anchors: 0,
-            max_aliases: 0,
-            max_depth: 16,
-            flow_nesting_limit: 16,
             max_nodes: 5_000,
-            max_events: 20_000,
-            max_total_scalar_bytes: MAX_BYTES,
-            max_documents: 2,
         },
         merge_keys: MergeKeyPolicy::Error,
         strict_booleans: true,
@@ -265,7 +259,7 @@ fn not_yaml(detail: &str) -> (String, String) {
 }
 
 fn too_deep() -> (String, String) {
-    ("the config is nested too deeply".into(), "Remove brackets or indentation; sixteen levels are the most.".into())
+    ("the config is nested too deeply".into(), "Remove brackets or indentation.".into())
 }
 
 /// The text at a mark, where it lies on one line.

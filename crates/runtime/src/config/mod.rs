@@ -130,6 +130,8 @@ pub struct Sources {
     pub data_dir: PathBuf,
     /// The workspace of an agent that sets none.
     pub cwd: PathBuf,
+    /// `--workspace DIR`: where this agent works, whatever the files say.
+    pub workspace: Option<(AgentName, PathBuf)>,
 }
 
 /// A text that holds.
@@ -173,6 +175,7 @@ impl Config {
             }
         }
         let mut config = build(&layers, &sources.cwd, &mut findings);
+        config.move_agent(sources);
         config.open_workspaces(&mut findings);
         config.protect(sources);
         config.files = layers.iter().filter_map(|layer| layer.info(&findings)).collect();
@@ -187,6 +190,15 @@ impl Config {
     /// The tool names in the config that no tool has. The catalog is known later than the config.
     pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
         self.mentions.unknown(known)
+    }
+
+    /// A workspace that was named on the command line takes the place of the configured one.
+    fn move_agent(&mut self, sources: &Sources) {
+        let Some((name, dir)) = &sources.workspace else { return };
+        if let Some(settings) = self.agents.get_mut(name) {
+            settings.workspace.clone_from(dir);
+            self.workspaces.retain(|(agent, _)| agent != name);
+        }
     }
 
     /// The one look at the world: workspaces that are set must be directories.
