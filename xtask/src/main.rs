@@ -36,7 +36,10 @@ const SUITES: &[Suite] = &[
             suite::passes(&mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))
         },
     },
-    Suite { name: "binary", run: || suite::passes(&mut cargo(&["build", "--workspace", "--quiet"])) },
+    Suite {
+        name: "binary",
+        run: || suite::passes(&mut cargo(&["build", "--workspace", "--bins", "--examples", "--quiet"])),
+    },
     Suite { name: "tests", run: tests },
     Suite { name: "doc tests", run: || suite::passes(&mut cargo(&["test", "--workspace", "--doc", "--quiet"])) },
     Suite { name: "licences and bans", run: deny },

@@ -10,7 +10,7 @@ use clap::Args;
 use toolgate_contract::AgentName;
 use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
-    config::{Config, Sources},
+    config::{Config, PROJECT_FILE, Sources},
     store::SqliteStore,
 };
 
@@ -41,10 +41,11 @@ impl Place {
             .ok_or_else(|| Problem::usage("there is no home directory for the record; set TOOLGATE_DATA_DIR"))
     }
 
-    /// The files config is read from.
-    pub(crate) fn sources(&self) -> Result<Sources, Problem> {
+    /// The files config is read from. The project is where the agent works.
+    pub(crate) fn sources(&self, agent: &str, workspace: Option<&Path>) -> Result<Sources, Problem> {
         let cwd = env::current_dir()
             .map_err(|error| Problem::usage(format!("the current directory cannot be read: {error}")))?;
+        let workspace = workspace.map(|dir| cwd.join(dir));
         let config_home = env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
         let user = config_home
             .or_else(|| env::home_dir().map(|home| home.join(".config")))
@@ -52,19 +53,17 @@ impl Place {
         Ok(Sources {
             explicit: self.config.clone(),
             user,
-            project: Some(cwd.join("toolgate.yaml")),
+            project: Some(workspace.as_deref().unwrap_or(&cwd).join(PROJECT_FILE)),
             data_dir: self.data_dir()?,
             cwd,
+            workspace: workspace.map(|dir| (AgentName::from(agent), dir)),
         })
     }
 
     /// Opens everything. `workspace` takes the place of the agent's own.
     pub(crate) fn open(&self, agent: &str, workspace: Option<&Path>) -> Result<Opened, Problem> {
-        let sources = self.sources()?;
-        let mut config = Config::load(&sources)?;
-        if let (Some(dir), Some(settings)) = (workspace, config.agents.get_mut(&AgentName::from(agent))) {
-            settings.workspace = dir.to_owned();
-        }
+        let sources = self.sources(agent, workspace)?;
+        let config = Config::load(&sources)?;
         for note in &config.notes {
             tracing::warn!("{}:{}: {}", note.file, note.line, note.text);
         }

@@ -18,13 +18,18 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Problem> {
     line(&text)
 }
 
-/// Prints text and a line end. A reader who went away is no error worth a message.
+/// Prints text and a line end.
 pub(crate) fn line(text: &str) -> Result<(), Problem> {
     let mut out = anstream::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if reader_left(&error) => Ok(()),
         other => Ok(other?),
     }
+}
+
+/// Did whoever read the output go away? `head` does, and that is no error worth a message.
+pub(crate) fn reader_left(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
 /// Columns under their heads, each as wide as its widest cell.

@@ -246,6 +246,14 @@ pub fn check_text(file_name: &str, text: &str) -> Result<CheckReport, Vec<Config
     findings.into_result().map(|notes| CheckReport { notes, sha256, mentions: config.mentions })
 }
 
+/// Checks a file. What is no regular file, or too large for a config, is not read.
+pub fn check_file(path: &Path) -> Result<CheckReport, Vec<ConfigError>> {
+    let name = path.display().to_string();
+    let missing = || vec![ConfigError::whole(&*name, "there is no such file", "Name a config that exists.")];
+    let text = Text::open(path, Links::Follow).map_err(|error| vec![error])?.ok_or_else(missing)?;
+    check_text(&name, &text.text)
+}
+
 /// Puts a project's file, as it is now, on the list of trusted ones. A later change of one byte takes it off again.
 ///
 /// The hash in the report is the one that is trusted: the file is read once. Only a file of the right shape is taken;

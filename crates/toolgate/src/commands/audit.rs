@@ -15,6 +15,10 @@ use crate::{problem::Problem, setup::Place, show};
 
 /// Look into the record of calls, prove it, copy it
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  toolgate audit tail 50
+  toolgate audit verify
+  toolgate audit export > record.jsonl")]
 pub(crate) struct Audit {
     #[command(subcommand)]
     command: Command,
@@ -167,10 +171,14 @@ fn verdict(report: &Report) -> String {
 
 fn export(dir: &Path, from: u64) -> Result<ExitCode, Problem> {
     let mut out = BufWriter::new(stdout().lock());
-    Reader::open(dir)?.export(from, |body| {
-        out.write_all(body)?;
-        out.write_all(b"\n")
-    })?;
-    out.flush()?;
+    let mut gone = false;
+    let copied = Reader::open(dir)?.export(from, |body| {
+        out.write_all(body).and_then(|()| out.write_all(b"\n")).inspect_err(|error| gone = show::reader_left(error))
+    });
+    match copied {
+        Ok(_) => out.flush().or_else(|error| if show::reader_left(&error) { Ok(()) } else { Err(error) })?,
+        Err(_) if gone => {}
+        Err(error) => return Err(error.into()),
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,11 @@
 //! `toolgate call`: one call.
 
-use std::{io::Read, path::PathBuf, process::ExitCode};
+use std::{
+    fs::File,
+    io::{Read, stdin},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::Args;
 use serde_json::Value;
@@ -66,22 +71,26 @@ pub(crate) fn exit_code(outcome: &Outcome) -> ExitCode {
     })
 }
 
+/// What is read from a command line, a file or a pipe.
+pub(crate) const MOST: json::Limits = json::Limits { bytes: 64 * 1024 * 1024, depth: 64 };
+
 /// Arguments as given on the command line.
 pub(crate) fn arguments(given: &str) -> Result<Value, Problem> {
     let text = text(given)?;
-    json::read(&text, &json::Limits { bytes: 64 * 1024 * 1024, ..json::Limits::default() })
-        .map_err(|fault| Problem::usage(format!("the arguments cannot be read: {fault}")))
+    json::read(&text, &MOST).map_err(|fault| Problem::usage(format!("the arguments cannot be read: {fault}")))
 }
 
-/// A text given directly, as `@FILE`, or as `-` for standard input.
+/// A text given directly, as `@FILE`, or as `-` for standard input. No more is read than may be used.
 pub(crate) fn text(given: &str) -> Result<Vec<u8>, Problem> {
-    if given == "-" {
-        let mut text = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut text)?;
-        return Ok(text);
-    }
-    match given.strip_prefix('@') {
-        Some(file) => std::fs::read(file).map_err(|error| Problem::usage(format!("`{file}` cannot be read: {error}"))),
-        None => Ok(given.as_bytes().to_vec()),
-    }
+    let source: Box<dyn Read> = match given.strip_prefix('@') {
+        Some(file) => {
+            Box::new(File::open(file).map_err(|error| Problem::usage(format!("`{file}` cannot be read: {error}")))?)
+        }
+        None if given == "-" => Box::new(stdin().lock()),
+        None => return Ok(given.as_bytes().to_vec()),
+    };
+    let mut text = Vec::new();
+    let most = u64::try_from(MOST.bytes).unwrap_or(u64::MAX);
+    source.take(most + 1).read_to_end(&mut text)?;
+    Ok(text)
 }

@@ -19,6 +19,9 @@ use crate::{problem::Problem, setup::Place, show};
 /// With --trust, a project's file that is right is trusted as it is now: it may then widen what the built-in defaults
 /// and your own config permit, until it changes.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  toolgate check ~/.config/toolgate/toolgate.yaml
+  toolgate check --trust toolgate.yaml")]
 pub(crate) struct Check {
     /// The config file
     file: PathBuf,
@@ -32,10 +35,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let file = self.file.display();
-        let text = std::fs::read_to_string(&self.file)
-            .map_err(|error| Problem::usage(format!("`{file}` cannot be read: {error}")))?;
-        let report = match self.check(&place.data_dir()?, &text) {
+        let report = match self.check(&place.data_dir()?) {
             Ok(report) => report,
             Err(errors) => {
                 if show::wants_json(self.json) {
@@ -51,20 +51,19 @@ impl Check {
                 show::line(&format!("{}:{}: note: {}", note.file, note.line, note.text))?;
             }
             let trusted = if self.trust { ", and trusted as it is now" } else { "" };
-            show::line(&format!("{file} is right{trusted}"))?;
+            show::line(&format!("{} is right{trusted}", self.file.display()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn check(&self, data_dir: &Path, text: &str) -> Result<CheckReport, Vec<ConfigError>> {
-        let report = config::check_text(&self.file.display().to_string(), text)?;
-        let unknown = report.check_tools(built_in_tools().iter().map(|tool| &*tool.def.name));
-        if !unknown.is_empty() {
-            return Err(unknown);
-        }
-        match self.trust {
-            true => config::trust_file(data_dir, &self.file),
-            false => Ok(report),
+    fn check(&self, data_dir: &Path) -> Result<CheckReport, Vec<ConfigError>> {
+        let report = match self.trust {
+            true => config::trust_file(data_dir, &self.file)?,
+            false => config::check_file(&self.file)?,
+        };
+        match report.check_tools(built_in_tools().iter().map(|tool| &*tool.def.name)) {
+            unknown if unknown.is_empty() => Ok(report),
+            unknown => Err(unknown),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::{Cli, problem::Problem};
+use crate::{Cli, problem::Problem, show};
 
 /// Print a completion script
 #[derive(Debug, Args)]
@@ -20,7 +20,9 @@ impl Completions {
     pub(crate) fn run(self) -> Result<ExitCode, Problem> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "toolgate", &mut script);
-        std::io::stdout().write_all(&script)?;
-        Ok(ExitCode::SUCCESS)
+        match std::io::stdout().write_all(&script) {
+            Err(error) if !show::reader_left(&error) => Err(error.into()),
+            _ => Ok(ExitCode::SUCCESS),
+        }
     }
 }

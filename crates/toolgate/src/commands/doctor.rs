@@ -19,6 +19,8 @@ use crate::{problem::Problem, setup, setup::Place, show};
 /// Every wall is probed through the road itself: a call that must be refused is made, in a workspace of its own, and the
 /// wall stands only if it was.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  toolgate doctor --json")]
 pub(crate) struct Doctor {
     /// Print JSON, also on a terminal
     #[arg(long)]
@@ -72,7 +74,7 @@ impl Doctor {
 }
 
 fn config(place: &Place) -> Finding {
-    let tried = place.sources().and_then(|sources| Ok(Config::load(&sources)?)).map_or_else(
+    let tried = place.sources("default", None).and_then(|sources| Ok(Config::load(&sources)?)).map_or_else(
         |problem| Err((problem.to_string(), "Correct the line; `toolgate check FILE` shows all of them.".into())),
         |config| match config.files.as_slice() {
             [] => Ok("built-in defaults".to_owned()),

@@ -11,6 +11,8 @@ use crate::{commands::call, problem::Problem, setup::Place, show};
 ///
 /// Nothing runs and nothing is recorded.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  toolgate explain --agent default delete '{\"path\": \"README.md\"}'")]
 pub(crate) struct Explain {
     /// The agent that would call
     #[arg(long, default_value = "default")]

@@ -19,6 +19,9 @@ use crate::{problem::Problem, setup, setup::Place, show};
 /// standard input is a pipe it speaks MCP there; on a terminal it prints what it serves and what to paste into an MCP
 /// client.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  toolgate serve                                   what is served, and what to paste into a client
+  toolgate serve --stdio --workspace ~/project     what the client runs")]
 pub(crate) struct Serve {
     /// Speak MCP on standard input and output, also on a terminal
     #[arg(long)]

@@ -11,6 +11,9 @@ use crate::{problem::Problem, setup::Place, show};
 
 /// List the tools an agent may use
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  toolgate tools
+  toolgate tools --level l2 --json")]
 pub(crate) struct Tools {
     /// The agent that asks
     #[arg(long, default_value = "default")]
