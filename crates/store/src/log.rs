@@ -279,3 +279,22 @@ fn body(db: &Connection, seq: u64) -> rusqlite::Result<Option<Vec<u8>>> {
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_synced_in_full_and_deleted_bytes_zeroed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        fs::write(&path, b"").unwrap();
+        let db = connect(&path).unwrap();
+        let says = |pragma: &str| -> String {
+            db.query_row(&format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}"), [], |row| row.get(0)).unwrap()
+        };
+        const FULL: &str = "2";
+        let pragmas = ["journal_mode", "synchronous", "secure_delete", "page_size", "trusted_schema"];
+        assert_eq!(pragmas.map(says), ["wal", FULL, "1", "16384", "0"]);
+    }
+}

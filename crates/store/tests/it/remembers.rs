@@ -247,6 +247,24 @@ async fn an_intent_without_an_end_is_shown() {
     assert_eq!(verify(dir.path(), &mut |_, _| {}).unwrap().open_intents, expected);
 }
 
+/// After a crash a log may be ahead of its head; a log that was closed may not. The head has to tell the two apart.
+#[tokio::test]
+async fn the_head_says_whether_the_log_is_in_use() {
+    let dir = tempdir().unwrap();
+    let in_use = || {
+        let head: Value = serde_json::from_slice(&fs::read(dir.path().join("audit.head")).unwrap()).unwrap();
+        head["slack"].is_null()
+    };
+    SqliteStore::open(dir.path()).unwrap().close().await.unwrap();
+    assert!(!in_use());
+    let (one, two) = (SqliteStore::open(dir.path()).unwrap(), SqliteStore::open(dir.path()).unwrap());
+    assert!(in_use());
+    one.close().await.unwrap();
+    assert!(in_use());
+    two.close().await.unwrap();
+    assert!(!in_use());
+}
+
 #[tokio::test]
 async fn rows_cannot_be_changed_or_deleted_by_accident() {
     let dir = tempdir().unwrap();
