@@ -63,7 +63,9 @@ impl Place {
     /// Opens everything. `workspace` takes the place of the agent's own.
     pub(crate) fn open(&self, agent: &str, workspace: Option<&Path>) -> Result<Opened, Problem> {
         let sources = self.sources(agent, workspace)?;
-        let config = Config::load(&sources)?;
+        let mut config = Config::load(&sources)?;
+        // Also the project Toolgate is started in, where that is not the one the agent works in.
+        config.protected.extend(sources.cwd.join(PROJECT_FILE).to_str().map(str::to_owned));
         for note in &config.notes {
             tracing::warn!("{}:{}: {}", note.file, note.line, note.text);
         }

@@ -56,14 +56,16 @@ impl Check {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// What is wrong is not trusted.
     fn check(&self, data_dir: &Path) -> Result<CheckReport, Vec<ConfigError>> {
-        let report = match self.trust {
-            true => config::trust_file(data_dir, &self.file)?,
-            false => config::check_file(&self.file)?,
-        };
-        match report.check_tools(built_in_tools().iter().map(|tool| &*tool.def.name)) {
-            unknown if unknown.is_empty() => Ok(report),
-            unknown => Err(unknown),
+        let report = config::check_file(&self.file)?;
+        let unknown = report.check_tools(built_in_tools().iter().map(|tool| &*tool.def.name));
+        if !unknown.is_empty() {
+            return Err(unknown);
+        }
+        match self.trust {
+            true => config::trust_file(data_dir, &self.file),
+            false => Ok(report),
         }
     }
 }
