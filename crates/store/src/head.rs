@@ -1,8 +1,8 @@
 //! `audit.head`: the signed end of the log.
 //!
 //! A chain shows a change in its middle, not that its last links are gone. So the end of the log is signed and kept
-//! beside it, rewritten in place after every commit. It is not synced: after a crash it may be older than the log,
-//! which is fine, but it is never newer, so a log that ends before its head was cut.
+//! beside it, rewritten in place after every commit. It is not synced then: after a crash it may be older than the
+//! log, which is fine, but it is never newer, so a log that ends before its head was cut.
 
 use std::{
     fs::File,
@@ -131,6 +131,11 @@ impl HeadFile {
         self.known = text;
         self.head = head;
         Ok(())
+    }
+
+    /// Waits until the disk has it.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
+        self.file.sync_data()
     }
 }
 

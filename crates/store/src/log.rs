@@ -115,8 +115,11 @@ impl Log {
         let tail = tail(&db).map_err(failed)?;
         follows(&db, known, tail).map_err(failed)?.map_err(tampered)?;
         if known.slack.is_some() {
+            // On the disk before any record is: after a power cut, records behind the head of a log that was closed
+            // would look like somebody else's.
             let in_use = Head { slack: None, ..known };
-            head.write(held, in_use, &signer).map_err(|error| StoreError::file(&path, error))?;
+            let written = head.write(held, in_use, &signer).and_then(|()| head.sync());
+            written.map_err(|error| StoreError::file(&path, error))?;
         }
         let said = body(&db, known.opened).map_err(failed)?;
         let inode = fs::metadata(&path).map_err(|error| StoreError::file(&path, error))?.ino();
