@@ -400,7 +400,9 @@ fn the_files_of_git_are_read_and_never_written() {
         cage.check_writers(path, "protected_path");
     }
     cage.check_writers("config", "path_is_a_link");
-    assert!(!cage.inside("new").exists());
+    let deep = json!({ "path": "hooks/deep/new", "content": "", "create_dirs": true });
+    assert_eq!(cage.call("write", deep).unwrap_err().code, "protected_path");
+    assert!(!cage.inside("new").exists() && !cage.inside(".git/hooks/deep").exists());
     assert_eq!(cage.call("read", json!({ "path": "innocent/config" })).unwrap().structured["text"], "[core] canary");
     for path in [".gitignore", ".github/x", "git/x", "x.git"] {
         cage.call("write", json!({ "path": path, "content": "", "create_dirs": true })).unwrap();
@@ -433,6 +435,9 @@ fn protected_names_are_read_and_never_written() {
     ] {
         cage.check_writers(path, "protected_path");
     }
+    let deep = json!({ "path": "door/deep/new", "content": "", "create_dirs": true });
+    assert_eq!(cage.call("write", deep).unwrap_err().code, "protected_path");
+    assert!(!cage.inside("conf/own/deep").exists());
     assert_eq!(cage.call("read", json!({ "path": "toolgate.yaml" })).unwrap().structured["text"], "canary");
     // Elsewhere it is a name like any other.
     cage.call("write", json!({ "path": "d/toolgate.yaml", "content": "" })).unwrap();

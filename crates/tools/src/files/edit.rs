@@ -550,4 +550,29 @@ mod tests {
         });
         assert_eq!(desk.text("a"), (0..8).map(|n| format!("done {n}\n")).collect::<String>());
     }
+    #[test]
+    fn an_edit_never_overwrites_what_somebody_without_a_lock_wrote() {
+        let desk = Desk::with(&[("a", "x0")]);
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let mut noticed = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0.. {
+                    if over.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                    desk.replace("a", &format!("x{n}"));
+                }
+            });
+            for _ in 0..200 {
+                match desk.call(tool, json!({ "path": "a", "edits": one("x", "x") })) {
+                    Ok(_) => {}
+                    Err(fault) if fault.code == "changed_meanwhile" => noticed += 1,
+                    Err(fault) => panic!("{fault}"),
+                }
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert!(noticed > 0);
+    }
 }

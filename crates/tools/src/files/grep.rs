@@ -255,6 +255,7 @@ impl Search<'_> {
     fn all(&self, cx: &Cx, start: OpenDir, filter: &Filter) -> Result<Counts, Fault> {
         let above = if start.place.is_empty() { 0 } else { start.place.len() + 1 };
         let visit = |worker: &mut Worker, found: Found<'_>| {
+            // A device is not even opened: for some that alone is a command.
             if found.kind != FileType::RegularFile || !filter.passes(&found.place[above..]) {
                 return Ok(());
             }

@@ -122,7 +122,6 @@ impl<F> Walker<'_, F> {
     where
         F: Fn(&mut V, Found<'_>) -> Result<(), Fault>,
     {
-        self.cx.check()?;
         match job {
             Job::Start { dir, rules } => self.enter(dir, 1, rules, gathered, buffer),
             Job::Dir { place, depth, rules } => match self.workspace.open_listed(&place) {
