@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use tokio::sync::Semaphore;
-use toolgate_contract::{Digest, Fault, FaultKind, Files, MAX_NAME, Permission, ToolDef};
+use toolgate_contract::{Digest, Fault, FaultKind, Files, MAX_NAME, Network, Permission, SafetyClass};
 use toolgate_gate::condition::Condition;
 use toolgate_guard::names;
-use toolgate_tools::Tool;
+use toolgate_tools::{Pace, Tool};
 
 use crate::schema::Schema;
 
@@ -52,7 +52,7 @@ impl Catalog {
         if let Some((other, why)) = self.tools.keys().find_map(|other| Some((other, names::collide(&name, other)?))) {
             return Err(bad("confusable_name", format!("it can be mistaken for `{other}`: {why}")));
         }
-        consistent(&tool.def).map_err(|why| bad("bad_declaration", why))?;
+        consistent(&tool).map_err(|why| bad("bad_declaration", why))?;
         let input =
             Schema::compile(&tool.def.input_schema).map_err(|why| bad("bad_schema", format!("input: {why}")))?;
         let output =
@@ -79,8 +79,11 @@ impl fmt::Debug for Catalog {
 }
 
 /// A declaration that contradicts itself could be read the weaker way, so it is not taken at all.
-fn consistent(def: &ToolDef) -> Result<(), String> {
-    use toolgate_contract::SafetyClass;
+fn consistent(tool: &Tool) -> Result<(), String> {
+    let def = &tool.def;
+    if tool.pace == Pace::Instant && !def.needs.is_nothing() {
+        return Err("it says that it is instant, but it needs something to wait for".into());
+    }
     if def.concurrency == 0 {
         return Err("`concurrency` is 0, so it could never run".into());
     }
@@ -93,7 +96,7 @@ fn consistent(def: &ToolDef) -> Result<(), String> {
     if def.needs.exec && def.safety < SafetyClass::Write {
         return Err("it needs to start programs, but its class is `read`".into());
     }
-    if def.needs.network != toolgate_contract::Network::None && def.safety < SafetyClass::Network {
+    if def.needs.network != Network::None && def.safety < SafetyClass::Network {
         return Err(format!("it needs the network, but its class is `{}`", def.safety));
     }
     if let Permission::Condition(text) = &def.permission {

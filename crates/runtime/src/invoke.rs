@@ -4,7 +4,11 @@
 //! the last, each step takes what the step before returned, and every early return is a stop with a code, a sentence
 //! and a remedy. Whatever happens, [`invoke`] writes the end.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -14,7 +18,7 @@ use toolgate_contract::{
 };
 use toolgate_gate::{Agent, Decision, Permit, Request, decide};
 use toolgate_guard::json;
-use toolgate_tools::{Cx, Hands, Output, StopFlag};
+use toolgate_tools::{Cx, Hands, Output, Pace, StopFlag};
 
 use crate::{
     catalog::{Catalog, Entry},
@@ -256,7 +260,7 @@ async fn begin(house: &House, entry: &Entry, meaning: &Meaning, trip: &mut Trip)
     }
 }
 
-/// Runs the body on a thread of its own, under the permit, until it ends, is cancelled, or its time is up.
+/// Runs the body under the permit, on a thread of its own, until it ends, is cancelled, or its time is up.
 ///
 /// A body that was told to stop gets a moment to do so, because what it then says is the truth about its effect. One
 /// that does not listen keeps its thread and its slot until it returns; the call is answered without it.
@@ -268,9 +272,12 @@ async fn run(
     input: Value,
     watch: &Watch,
 ) -> Result<Output, Stop> {
-    const GRACE: std::time::Duration = std::time::Duration::from_millis(200);
+    const GRACE: Duration = Duration::from_millis(200);
     if watch.cancel.is_cancelled() {
         return Err(cancelled().into());
+    }
+    if entry.tool.pace == Pace::Instant && is_small(&input) {
+        return run_here(entry, hands, input);
     }
     let (stop, timeout) = (hands.stop.clone(), hands.timeout);
     // Raised also when this future is dropped, so that no body works on for a caller who is gone.
@@ -290,13 +297,50 @@ async fn run(
         }
         () = tokio::time::sleep(timeout) => {
             stop.time_out();
-            Fault::failed("timed_out", format!("no answer within {} ms", timeout.as_millis()), "Ask for less at once.")
+            timed_out(timeout)
         }
     };
     match tokio::time::timeout(GRACE, job).await {
         Ok(done) => ended(entry, done),
         Err(_) => Err(overdue.into()),
     }
+}
+
+/// Runs a body that takes microseconds where it is called: a thread of its own would cost more than the work.
+fn run_here(entry: &Entry, hands: Hands, input: Value) -> Result<Output, Stop> {
+    let (started, timeout) = (Instant::now(), hands.timeout);
+    let cx = Cx::new(hands);
+    let ran = panic::catch_unwind(AssertUnwindSafe(|| entry.tool.body.run(&cx, input)));
+    match ran {
+        Ok(_) if started.elapsed() > timeout => Err(timed_out(timeout).into()),
+        Ok(result) => result.map_err(Stop::Fault),
+        Err(panic) => Err(panicked(entry, panic_message(&*panic))),
+    }
+}
+
+/// Is there so little in it that no function of it takes long?
+fn is_small(value: &Value) -> bool {
+    const MOST: usize = 4 * 1024;
+    let mut left = vec![value];
+    let mut size = 0;
+    while let Some(value) = left.pop() {
+        size += match value {
+            Value::String(text) => 1 + text.len(),
+            Value::Array(items) => {
+                left.extend(items);
+                1
+            }
+            Value::Object(fields) => {
+                left.extend(fields.values());
+                1
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        };
+        if size + left.len() > MOST {
+            return false;
+        }
+    }
+    true
 }
 
 struct StopOnDrop(StopFlag);
@@ -312,14 +356,17 @@ fn ended(entry: &Entry, done: Result<Result<Output, Fault>, tokio::task::JoinErr
         Ok(result) => return result.map_err(Stop::Fault),
         Err(error) => error,
     };
+    Err(match error.try_into_panic() {
+        Ok(panic) => panicked(entry, panic_message(&*panic)),
+        Err(error) => panicked(entry, error.to_string()),
+    })
+}
+
+fn panicked(entry: &Entry, said: String) -> Stop {
     let tool = entry.tool.def.name.to_string();
-    let said = match error.try_into_panic() {
-        Ok(panic) => panic_message(&*panic),
-        Err(error) => error.to_string(),
-    };
     let fault =
         Fault::failed("tool_panicked", format!("tool `{tool}` panicked: {said}"), "Report this as a bug in the tool.");
-    Err(Stop::Fatal(Fatal::Panic { tool, message: said }.into(), fault))
+    Stop::Fatal(Fatal::Panic { tool, message: said }.into(), fault)
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
@@ -452,6 +499,10 @@ fn unrecorded(outcome: Outcome, begun: bool, fault: Fault) -> Outcome {
 fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
     let message = format!("tool `{}` is not permitted: {}", entry.tool.def.name, sentence(reasons));
     Fault::refused("not_permitted", message, "Use another tool, or ask the operator to change the policy.")
+}
+
+fn timed_out(timeout: Duration) -> Fault {
+    Fault::failed("timed_out", format!("no answer within {} ms", timeout.as_millis()), "Ask for less at once.")
 }
 
 fn cancelled() -> Fault {

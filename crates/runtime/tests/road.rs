@@ -406,6 +406,25 @@ async fn progress_reaches_the_caller() {
 }
 
 #[tokio::test]
+async fn an_instant_tool_runs_on_the_callers_thread_and_a_late_answer_does_not_count() {
+    let def = ToolDef { needs: Needs::NOTHING, timeout: Duration::from_millis(20), ..probe() };
+    let here = thread::current().id();
+    let tool = Tool::pure(def, move |_: &Cx, input: Input| {
+        if input.text == "slow" {
+            thread::sleep(Duration::from_millis(40));
+        }
+        assert_ne!(input.text, "burst", "out of cheese");
+        Ok(Answer::new((thread::current().id() == here).to_string()))
+    });
+    let house = house(vec![tool.instant()]);
+    assert_eq!(house.call("probe", json!({ "text": "quick" })).await.text, "true");
+    assert_eq!(short(&house.call("probe", json!({ "text": "slow" })).await), (Status::Failed, Some("timed_out")));
+    assert_eq!(short(&house.call("probe", json!({ "text": "burst" })).await), (Status::Failed, Some("tool_panicked")));
+    let large = json!({ "text": "x".repeat(5_000) });
+    assert_eq!(house.call("probe", large).await.text, "false", "a large input gets a thread of its own");
+}
+
+#[tokio::test]
 async fn a_panic_in_a_tool_is_a_failed_outcome() {
     let house = house(vec![reading(probe(), |_, _| panic!("out of cheese"))]);
     let outcome = house.call("probe", json!({})).await;
@@ -509,6 +528,7 @@ fn the_catalog_takes_no_bad_duplicate_or_confusable_name_and_no_broken_declarati
         (liar, "bad_declaration"),
         (never, "bad_declaration"),
         (reading(riddle, done), "bad_declaration"),
+        (named("waits").instant(), "bad_declaration"),
     ] {
         let name = tool.def.name.clone();
         let BadTool { code: got, why, .. } = house.runtime.register(tool).unwrap_err();

@@ -12,7 +12,7 @@ mod utility;
 
 pub use cx::{Clock, Cx, Hands, Progress, ProgressSink, StopFlag};
 pub use files::{Protected, Workspace};
-pub use tool::{Answer, Body, Output, Tool};
+pub use tool::{Answer, Body, Output, Pace, Tool};
 
 /// Every tool that ships, one line each.
 pub const TOOLS: &[fn() -> Tool] = &[

@@ -60,6 +60,16 @@ impl<T> Answer<T> {
     }
 }
 
+/// How long a body takes, whatever it is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Longer than a thread switch: it gets a thread of its own, and its deadline answers the call without it.
+    Blocking,
+    /// Microseconds for a small input: then it runs on the caller's thread, and an answer after its deadline does not
+    /// count. With a larger input it is like any other.
+    Instant,
+}
+
 /// A declaration and a body.
 #[derive(Clone)]
 pub struct Tool {
@@ -67,6 +77,8 @@ pub struct Tool {
     pub def: ToolDef,
     /// What it does.
     pub body: Arc<dyn Body>,
+    /// How long that takes.
+    pub pace: Pace,
 }
 
 impl Tool {
@@ -85,7 +97,8 @@ impl Tool {
             output_schema: schema::<O>(Contract::Serialize),
             ..def
         };
-        Self { def, body: Arc::new(Typed { effects, run, types: PhantomData::<fn(I) -> O> }) }
+        let body = Arc::new(Typed { effects, run, types: PhantomData::<fn(I) -> O> });
+        Self { def, body, pace: Pace::Blocking }
     }
 
     /// A tool that touches nothing: a function of its input.
@@ -95,6 +108,12 @@ impl Tool {
         O: Serialize + JsonSchema + Send + Sync + 'static,
     {
         Self::typed(ToolDef { needs: Needs::NOTHING, ..def }, |_: &I| Vec::new(), run)
+    }
+
+    /// Says that a small input takes the body microseconds. Only for a tool that touches nothing.
+    #[must_use]
+    pub fn instant(self) -> Self {
+        Self { pace: Pace::Instant, ..self }
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 const BAD_EXPRESSION: &str = "bad_expression";

@@ -39,6 +39,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 const UNKNOWN_UNIT: &str = "unknown_unit";

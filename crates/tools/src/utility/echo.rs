@@ -24,6 +24,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 #[derive(Deserialize, JsonSchema)]

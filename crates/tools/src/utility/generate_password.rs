@@ -38,6 +38,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -30,6 +30,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -36,6 +36,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 const UNKNOWN_ALGORITHM: &str = "unknown_algorithm";

@@ -47,6 +47,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 const INVALID_JSON: &str = "invalid_json";

@@ -28,6 +28,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -35,6 +35,7 @@ pub(crate) fn tool() -> Tool {
         },
         run,
     )
+    .instant()
 }
 
 const BAD_ENCODING: &str = "bad_encoding";
