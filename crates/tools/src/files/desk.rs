@@ -7,7 +7,7 @@ use std::{
     fs,
     os::unix::{
         ffi::OsStrExt as _,
-        fs::{PermissionsExt as _, symlink},
+        fs::{MetadataExt as _, PermissionsExt as _, symlink},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -104,6 +104,12 @@ impl Desk {
         let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
         let times = Timestamps { last_access: time, last_modification: time };
         rustix::fs::utimensat(CWD, self.at(path), &times, AtFlags::empty()).unwrap();
+    }
+
+    /// When the kernel last saw it change; nobody can set this.
+    pub(crate) fn changed_at(&self, path: &str) -> (i64, i64) {
+        let meta = fs::metadata(self.at(path)).unwrap();
+        (meta.ctime(), meta.ctime_nsec())
     }
 
     /// Every name in the tree, sorted.
