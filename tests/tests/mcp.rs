@@ -407,6 +407,20 @@ fn a_hundred_calls_at_once_are_answered_each_to_its_own() {
 }
 
 #[test]
+fn every_call_is_recorded_before_it_leaves() {
+    let bench = Bench::new();
+    let mut server = Server::greet(&bench, Era::Session);
+    let calls: Vec<Value> = (0..30)
+        .map(|n| server.call("echo", json!({ "text": format!("no {n}") })))
+        .map(|mut result| result["_meta"]["io.github.toolgate/outcome"]["call"].take())
+        .collect();
+    server.leave();
+    let recorded = bench.run(&["audit", "tail", "100", "--json"]).exits(0).json();
+    let ends = recorded.as_array().unwrap().iter().filter(|record| record["body"]["kind"] == "end");
+    assert_eq!(ends.map(|record| record["body"]["call"].clone()).collect::<Vec<_>>(), calls);
+}
+
+#[test]
 fn a_script_that_pipes_its_requests_in_gets_its_answers() {
     let bench = Bench::new();
     let call = |id: i64| {

@@ -238,6 +238,8 @@ mod tests {
     #[test]
     fn other_messages_pass() {
         check_passes(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "cursor": "abc" } }));
+        let first_page = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":null}}"#, first_page);
         check_passes(json!({ "jsonrpc": "2.0", "id": 1, "method": "vendor/thing", "params": { "a": [] } }));
         check_passes(json!({
             "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3, "reason": "why not" },

@@ -318,6 +318,44 @@ async fn a_cancelled_call_stops_is_recorded_and_never_answered() {
 }
 
 #[tokio::test]
+async fn nothing_is_heard_of_a_cancelled_call_that_does_not_stop() {
+    let deaf = tool("deaf", |cx, _| {
+        for done in 0..1_000 {
+            cx.progress(f64::from(done), None, None);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Answer::new(String::new()))
+    });
+    let mut client = greet(vec![deaf, echo()]).await;
+    client.send(call_with_progress(1, "deaf")).await;
+    assert_eq!(client.next().await["method"], "notifications/progress");
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    client.send(cancel).await;
+    // A report that was on its way when the call was cancelled has come by then.
+    for id in 2..4 {
+        client.send(call(id, "echo", json!({ "text": "on" }))).await;
+        while client.next().await["id"] != id {}
+    }
+    while client.store.ends().len() < 3 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(client.leave().await.0, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn cancelled_calls_make_room_for_others() {
+    let mut client = greet(vec![tireless(), echo()]).await;
+    for id in 0..1_500 {
+        client.send(call(id, "tireless", json!({}))).await;
+        let params = json!({ "requestId": id });
+        client.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
+    }
+    client.send(call(-1, "echo", json!({ "text": "room" }))).await;
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "room");
+    client.leave().await;
+}
+
+#[tokio::test]
 async fn cancelling_what_is_not_under_way_does_nothing() {
     let mut client = greet(vec![echo()]).await;
     for params in [json!({ "requestId": 99 }), json!({ "requestId": "hello" }), json!({}), json!([1])] {
@@ -331,13 +369,18 @@ async fn cancelling_what_is_not_under_way_does_nothing() {
 
 #[tokio::test]
 async fn calls_under_way_at_the_end_of_the_input_are_answered_if_they_are_quick() {
-    let mut client = greet(vec![echo()]).await;
-    for id in 0..20 {
-        client.send(call(id, "echo", json!({ "text": "quick" }))).await;
+    let brief = tool("brief", |cx, input| {
+        std::thread::sleep(Duration::from_millis(50));
+        cx.check()?;
+        Ok(Answer::new(input.text))
+    });
+    let mut client = greet(vec![brief]).await;
+    for id in 0..5 {
+        client.send(call(id, "brief", json!({ "text": "done" }))).await;
     }
     let (rest, store) = client.leave().await;
-    assert_eq!(ids(&rest), (0..20).collect());
-    assert_eq!(store.ends(), vec![("echo".to_owned(), None); 20]);
+    assert_eq!(ids(&rest), (0..5).collect());
+    assert_eq!(store.ends(), vec![("brief".to_owned(), None); 5]);
 }
 
 #[tokio::test]
@@ -393,16 +436,28 @@ async fn a_client_that_closes_its_ears_is_gone() {
 }
 
 #[tokio::test]
+async fn an_agent_nobody_knows_is_not_served() {
+    let workspace = tempfile::tempdir().unwrap();
+    let config = Config::built_in(workspace.path());
+    let setup = Setup { config, store: Arc::new(Memory::default()), tools: vec![echo()], hidden: Vec::new() };
+    let (read, write) = split(duplex(1024).0);
+    let served = serve(Runtime::open(setup).unwrap(), AgentName::from("nobody"), read, write).await;
+    assert!(matches!(&served, Err(ServeError::Agent(fault)) if fault.code == "unknown_agent"), "{served:?}");
+}
+
+#[tokio::test]
 async fn an_id_that_is_under_way_is_not_taken_twice() {
     let (gated, open) = gated();
     let mut client = greet(vec![gated]).await;
     client.send(call(1, "gated", json!({}))).await;
-    client.send(call(1, "gated", json!({}))).await;
-    let refused = client.next().await;
-    assert_eq!(
-        (&refused["id"], &refused["error"]["code"], &refused["error"]["data"]["code"]),
-        (&json!(1), &json!(-32600), &json!("id_in_use"))
-    );
+    for _ in 0..2 {
+        client.send(call(1, "gated", json!({}))).await;
+        let refused = client.next().await;
+        assert_eq!(
+            (&refused["id"], &refused["error"]["code"], &refused["error"]["data"]["code"]),
+            (&json!(1), &json!(-32600), &json!("id_in_use"))
+        );
+    }
     open.send(()).unwrap();
     assert_eq!(client.next().await["result"]["content"][0]["text"], "through");
     assert_eq!(client.store.ends().len(), 1);
@@ -429,16 +484,14 @@ async fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
     client.leave().await;
 }
 
-#[tokio::test]
-async fn a_client_that_does_not_read_is_not_read_from() {
-    let large = tool("large", |_, _| Ok(Answer::new("x".repeat(40 * 1024))));
-    let mut client = greet(vec![large]).await;
+/// Sends calls until the server takes no more; then lets `go` happen, reads, and finds every call answered.
+async fn overload(mut client: Client, tool: &str, go: impl FnOnce(i64)) {
     let mut write = client.write.take().unwrap();
     let mut sent = 0;
     let left = loop {
-        assert!(sent < 5_000, "the server takes calls without end");
+        assert!(sent < 10_000, "the server takes calls without end");
         sent += 1;
-        let line = call(sent, "large", json!({})).to_string() + "\n";
+        let line = call(sent, tool, json!({})).to_string() + "\n";
         let mut left = line.as_bytes();
         let writing = async {
             while !left.is_empty() {
@@ -450,6 +503,7 @@ async fn a_client_that_does_not_read_is_not_read_from() {
             break left.to_vec();
         }
     };
+    go(sent);
     let reading = async {
         let mut seen = BTreeSet::new();
         while seen.len() < usize::try_from(sent).unwrap() {
@@ -462,4 +516,17 @@ async fn a_client_that_does_not_read_is_not_read_from() {
     assert_eq!(seen, (1..=sent).collect());
     client.write = Some(write);
     client.leave().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_read_from() {
+    let large = tool("large", |_, _| Ok(Answer::new("x".repeat(40 * 1024))));
+    overload(greet(vec![large]).await, "large", |_| {}).await;
+}
+
+#[tokio::test]
+async fn a_client_that_calls_without_end_is_not_read_from() {
+    let (mut gated, open) = gated();
+    gated.def.concurrency = 1;
+    overload(greet(vec![gated]).await, "gated", |sent| (0..sent).for_each(|_| open.send(()).unwrap())).await;
 }
