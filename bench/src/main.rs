@@ -85,7 +85,8 @@ pub(crate) struct Programs {
 
 /// Builds both servers the same way, so that neither is measured as a debug build.
 fn build() -> anyhow::Result<Programs> {
-    let status = Command::new(env!("CARGO"))
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
         .args(["build", "--release", "--quiet", "-p", "toolgate", "-p", "toolgate-bench", "--bins"])
         .status()
         .context("cargo could not be started")?;
