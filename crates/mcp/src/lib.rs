@@ -1,8 +1,8 @@
 //! MCP over stdio: translate only.
 //!
 //! [`serve_stdio`] puts a [`Runtime`] behind standard input and output, [`serve`] behind any pair of byte streams. A
-//! line comes in ([`lines`]), is read strictly and once ([`message`]), becomes one `Runtime::invoke` ([`server`]), and
-//! its outcome goes out in MCP's words ([`present`]), with progress on the way ([`progress`]). Nothing is decided and
+//! line comes in (`lines.rs`), is read strictly and once (`message.rs`), becomes one `Runtime::invoke` (`server.rs`), and
+//! its outcome goes out in MCP's words (`present.rs`), with progress on the way (`progress.rs`). Nothing is decided and
 //! nothing runs here.
 //!
 //! The protocol itself (both eras: `initialize` up to 2025-11-25, stateless with `server/discover` from 2026-07-28) is
