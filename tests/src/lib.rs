@@ -18,6 +18,27 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// The tools an agent at level standard has, by name.
+pub const TOOLS: [&str; 17] = [
+    "calculator",
+    "convert_temperature",
+    "delete",
+    "echo",
+    "edit",
+    "find",
+    "generate_password",
+    "generate_uuid",
+    "get_time",
+    "grep",
+    "hash_text",
+    "json_format",
+    "ls",
+    "read",
+    "string_stats",
+    "url_encode",
+    "write",
+];
+
 /// The binary under test: `$TOOLGATE_BIN`, else the one `cargo build` made.
 pub fn bin() -> PathBuf {
     let bin = env::var_os("TOOLGATE_BIN").map_or_else(|| target().join("debug/toolgate"), PathBuf::from);

@@ -14,29 +14,9 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Value, json};
-use toolgate_tests::{Bench, Ran, bin, repository, skipped, target};
+use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
 const COMMANDS: [&str; 9] = ["serve", "call", "turn", "tools", "check", "explain", "audit", "doctor", "completions"];
-
-const TOOLS: [&str; 17] = [
-    "calculator",
-    "convert_temperature",
-    "delete",
-    "echo",
-    "edit",
-    "find",
-    "generate_password",
-    "generate_uuid",
-    "get_time",
-    "grep",
-    "hash_text",
-    "json_format",
-    "ls",
-    "read",
-    "string_stats",
-    "url_encode",
-    "write",
-];
 
 // ---- call ----
 

@@ -15,30 +15,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolgate_tests::{Bench, bin, repository, skipped};
+use toolgate_tests::{Bench, TOOLS, bin, repository, skipped};
 
 /// Far longer than anything here takes. What does not come until then does not come.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-const TOOLS: [&str; 17] = [
-    "calculator",
-    "convert_temperature",
-    "delete",
-    "echo",
-    "edit",
-    "find",
-    "generate_password",
-    "generate_uuid",
-    "get_time",
-    "grep",
-    "hash_text",
-    "json_format",
-    "ls",
-    "read",
-    "string_stats",
-    "url_encode",
-    "write",
-];
 
 /// How client and server know what they speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub use effect::{Effect, EffectKind};
 pub use fault::{Fault, FaultKind};
 pub use nearest::nearest;
 pub use outcome::{Finding, Outcome, Span, Status, Truncated, Unit};
-pub use record::{Decided, End, Entry, Intent, Raw, Reason, Record, SourceLine, Verdict};
+pub use record::{Decided, End, Intent, Raw, Reason, Record, SourceLine, Verdict};
 pub use tool::{
     Caps, CostTier, Example, FailureMode, Files, Guide, Idempotency, MAX_NAME, Needs, Network, Permission, ToolDef,
 };

@@ -126,12 +126,3 @@ pub struct End {
     /// An intent was written for this call.
     pub begun: bool,
 }
-
-/// One entry of the log.
-#[derive(Debug, Clone)]
-pub enum Entry {
-    /// Must be durable before the effect.
-    Intent(Box<Intent>),
-    /// How it ended.
-    End(Box<End>),
-}

@@ -5,35 +5,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use toolgate_contract::{ActionType, Category, EffectKind, Level, Network, SafetyClass, SourceLine};
+use toolgate_contract::{ActionType, Category, EffectKind, Level, Network, SafetyClass, SourceLine, scale};
 
 use crate::{Request, Sourced};
 
-macro_rules! dimension {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-
-        impl $name {
-            /// All values, tightest first.
-            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
-
-            /// The name config uses.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
-            /// Reads a name as config spells it.
-            pub fn parse(name: &str) -> Option<$name> {
-                Self::ALL.iter().copied().find(|value| value.as_str() == name)
-            }
-        }
-    };
-}
-
-dimension! {
+scale! {
     /// Which files a tool may reach.
     FileScope {
         /// The agent's workspace.
@@ -45,7 +21,7 @@ dimension! {
     }
 }
 
-dimension! {
+scale! {
     /// Where code runs.
     CodeIsolation {
         /// In a room.
@@ -53,7 +29,7 @@ dimension! {
     }
 }
 
-dimension! {
+scale! {
     /// Whom a tool may talk to.
     NetworkMode {
         /// Nobody.
@@ -65,7 +41,7 @@ dimension! {
     }
 }
 
-dimension! {
+scale! {
     /// How far git goes.
     GitLevel {
         /// Nothing leaves or enters the machine.
@@ -77,7 +53,7 @@ dimension! {
     }
 }
 
-dimension! {
+scale! {
     /// Which commands a terminal runs.
     TerminalMode {
         /// No terminal.
