@@ -18,7 +18,7 @@ use toolgate_contract::{
 };
 use toolgate_gate::{Agent, Decision, Permit, Request, decide};
 use toolgate_guard::json;
-use toolgate_tools::{Cx, Hands, Output, Pace, StopFlag};
+use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
     catalog::{Catalog, Entry},
@@ -209,10 +209,19 @@ fn place(house: &House, agent: &Agent, entry: &Entry, permit: &Permit, watch: &W
     Ok(Hands {
         workspace: house.workspace(agent, permit)?,
         clock: house.clock.clone(),
-        progress: watch.progress.clone(),
+        progress: watch.progress.clone().map(bounded),
         stop: StopFlag::default(),
         timeout: def.timeout,
         caps: def.caps,
+    })
+}
+
+/// Progress goes to the model's side as it is, so a message is short and has nothing in it that nobody sees.
+fn bounded(sink: ProgressSink) -> ProgressSink {
+    const MOST: usize = 200;
+    Arc::new(move |progress| {
+        let plain = |text: String| text.chars().filter(|c| !c.is_control()).take(MOST).collect();
+        sink(Progress { message: progress.message.map(plain), ..progress });
     })
 }
 

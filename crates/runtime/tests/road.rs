@@ -394,6 +394,7 @@ async fn a_call_cancelled_before_it_runs_takes_no_effect() {
 async fn progress_reaches_the_caller() {
     let house = house(vec![reading(probe(), |cx, _| {
         cx.progress(1.0, Some(2.0), Some("half".to_owned()));
+        cx.progress(1.5, None, Some(format!("\x1b[2J{}", "x".repeat(1_000))));
         Ok(Answer::new("whole".to_owned()))
     })]);
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -401,8 +402,9 @@ async fn progress_reaches_the_caller() {
     let watch =
         Watch { progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress))), ..Watch::default() };
     house.watched("probe", json!({}), watch).await;
-    let expected = Progress { done: 1.0, total: Some(2.0), message: Some("half".into()) };
-    assert_eq!(*heard.lock().unwrap(), [expected]);
+    let half = Progress { done: 1.0, total: Some(2.0), message: Some("half".into()) };
+    let long = Progress { done: 1.5, total: None, message: Some(format!("[2J{}", "x".repeat(197))) };
+    assert_eq!(*heard.lock().unwrap(), [half, long], "short, and without control characters");
 }
 
 #[tokio::test]

@@ -44,9 +44,11 @@ Try:
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // The SDK logs whole requests, and arguments belong into the record alone.
+    let filter = std::env::var("TOOLGATE_LOG").unwrap_or_else(|_| "warn".to_owned());
     // Standard output belongs to answers and to MCP messages; logs go to stderr.
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_env("TOOLGATE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,rmcp=off")))
+        .with_env_filter(EnvFilter::new(format!("{filter},rmcp=off")))
         .with_writer(std::io::stderr)
         .init();
     match cli.command.run(&cli.place) {

@@ -176,5 +176,26 @@ fn schema<T: JsonSchema>(contract: Contract) -> Value {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
-    schema.to_value()
+    let mut schema = schema.to_value();
+    drop_rust_formats(&mut schema);
+    schema
+}
+
+/// `uint64` and the like are formats only Rust knows; other clients warn about them. The bounds say the same.
+fn drop_rust_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            let is_rust = |format: &str| format.starts_with("uint") || format.starts_with("int");
+            if fields
+                .get("format")
+                .and_then(Value::as_str)
+                .is_some_and(|f| is_rust(f) || matches!(f, "float" | "double"))
+            {
+                fields.remove("format");
+            }
+            fields.values_mut().for_each(drop_rust_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_rust_formats),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }

@@ -221,3 +221,13 @@ impl Clock for Epoch {
         Timestamp::UNIX_EPOCH
     }
 }
+
+#[test]
+fn no_schema_has_a_format_that_only_rust_knows() {
+    for tool in TOOLS.iter().map(|tool| tool()) {
+        for schema in [&tool.def.input_schema, &tool.def.output_schema] {
+            let text = schema.to_string();
+            assert!(!text.contains(r#""format":"uint"#) && !text.contains(r#""format":"double"#), "{}", tool.def.name);
+        }
+    }
+}
