@@ -432,12 +432,26 @@ fn a_user_s_config_is_not_written_however_home_is_spelled() {
 fn a_config_named_by_flag_is_neither_read_nor_written() {
     let cage = Cage::new();
     let config = cage.bench.put("mine.yaml", "version: 1 # needle\n");
-    let config = config.to_str().unwrap();
-    let call =
-        |tool: &str, arguments: Value| cage.bench.run(&["call", tool, &arguments.to_string(), "--config", config]);
-    call("write", json!({ "path": "mine.yaml", "content": "x" })).refused("protected_path");
-    call("delete", json!({ "path": "mine.yaml" })).refused("protected_path");
-    assert_eq!(cage.bench.text("mine.yaml"), "version: 1 # needle\n");
+    for spelt in [config.to_str().unwrap(), "mine.yaml", "./mine.yaml"] {
+        let call =
+            |tool: &str, arguments: Value| cage.bench.run(&["call", tool, &arguments.to_string(), "--config", spelt]);
+        call("read", json!({ "path": "mine.yaml" })).refused("protected_path");
+        call("write", json!({ "path": "mine.yaml", "content": "x" })).refused("protected_path");
+        call("delete", json!({ "path": "mine.yaml" })).refused("protected_path");
+        let found = call("grep", json!({ "pattern": "needle" })).done();
+        assert_eq!(found["structured"]["matches"], json!([]), "{spelt}");
+        assert_eq!(cage.bench.text("mine.yaml"), "version: 1 # needle\n");
+    }
+}
+
+#[test]
+fn the_files_that_start_a_server_are_never_written() {
+    let cage = Cage::new();
+    for name in [".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".MCP.JSON"] {
+        let write = json!({ "path": name, "content": "{}", "create_dirs": true });
+        cage.bench.run(&["call", "write", &write.to_string()]).refused("protected_path");
+        assert!(!cage.bench.workspace().join(name).exists(), "{name}");
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, Call, CallId, Effect, End, Fault, FaultKind, Idempotency, Intent, Outcome, Raw, Reason, Record, Risk,
-    SafetyClass, Status, digest, nearest,
+    ActionType, Call, CallId, Digest, Effect, End, Fault, FaultKind, Idempotency, Intent, Outcome, Raw, Reason, Record,
+    Risk, SafetyClass, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, Decision, Permit, Request, decide};
 use toolgate_guard::json;
@@ -42,6 +42,9 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
     let (mut outcome, raw, mut fatal) = answer(&call, &trip, walked);
     outcome.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
 
+    if !trip.admitted {
+        trip.record.arguments = gist(trip.record.arguments);
+    }
     let end = End { at_ms: house.now_ms(), record: trip.record, outcome: outcome.clone(), raw, begun: trip.begun };
     if let Err(error) = house.store.end(end).await {
         fatal = fatal.or_else(|| Some(Fatal::StoreLost(error.to_string())));
@@ -50,9 +53,23 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
     Ended { outcome, fatal }
 }
 
+/// Arguments nobody admitted are not worth the disk an agent could fill with them: of large ones the record keeps the
+/// hash, the size and how they begin.
+fn gist(arguments: Value) -> Value {
+    const MOST: usize = 16 * 1024;
+    let text = arguments.to_string();
+    if text.len() <= MOST {
+        return arguments;
+    }
+    let head = &text[..text.floor_char_boundary(1024)];
+    json!({ "not_admitted": { "bytes": text.len(), "sha256": Digest::of(text.as_bytes()), "begins": head } })
+}
+
 /// What the steps leave behind for the record.
 struct Trip {
     record: Record,
+    /// The arguments passed the caps and the schema.
+    admitted: bool,
     /// An intent is durable: from here on an effect may have happened.
     begun: bool,
     enforced: Vec<String>,
@@ -66,6 +83,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     trip.record.definition = Some(entry.digest);
 
     let input = admit_input(house, entry, &call.arguments)?;
+    trip.admitted = true;
     let meaning = classify(house, entry, &input)?;
     trip.note_meaning(&meaning);
 
@@ -84,7 +102,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     trip.enforced = house.walls(&permit);
     trip.labels = meaning.labels();
 
-    let output = run(permit, entry, hands, slot, input, watch).await?;
+    let output = run(permit, entry, hands, slot, input, watch, trip.begun).await?;
     admit_output(entry, &output)?;
     Ok(clean(output, &entry.tool.def.caps))
 }
@@ -127,6 +145,13 @@ pub(crate) struct Meaning {
 }
 
 impl Meaning {
+    /// What the tool says of itself, before there are arguments.
+    fn declared(house: &House, entry: &Entry) -> Self {
+        let def = &entry.tool.def;
+        let risk = house.policy().actions.risk(&def.action);
+        Self { action: def.action.clone(), effects: Vec::new(), risk, class: def.safety }
+    }
+
     pub(crate) fn request<'a>(&'a self, entry: &'a Entry, arguments: Option<&'a Value>) -> Request<'a> {
         Request { def: &entry.tool.def, action: &self.action, effects: &self.effects, risk: self.risk, arguments }
     }
@@ -145,7 +170,10 @@ impl Meaning {
 
 fn classify(house: &House, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
     let def = &entry.tool.def;
-    let effects = entry.tool.body.effects(input)?;
+    let mut effects = entry.tool.body.effects(input)?;
+    for target in effects.iter_mut().filter_map(|effect| effect.target.as_mut()) {
+        *target = shortened(std::mem::take(target));
+    }
     let risk =
         effects.iter().map(|effect| effect.kind.risk()).fold(house.policy().actions.risk(&def.action), Risk::max);
     let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
@@ -280,8 +308,10 @@ async fn run(
     slot: OwnedSemaphorePermit,
     input: Value,
     watch: &Watch,
+    begun: bool,
 ) -> Result<Output, Stop> {
-    const GRACE: Duration = Duration::from_millis(200);
+    // An effect is worth waiting for: what is answered before it ended may turn out to be untrue.
+    let grace = if begun { Duration::from_secs(5) } else { Duration::from_millis(200) };
     if watch.cancel.is_cancelled() {
         return Err(cancelled().into());
     }
@@ -309,8 +339,9 @@ async fn run(
             timed_out(timeout)
         }
     };
-    match tokio::time::timeout(GRACE, job).await {
+    match tokio::time::timeout(grace, job).await {
         Ok(done) => ended(entry, done),
+        Err(_) if begun => Err(effect_unknown(entry, &overdue).into()),
         Err(_) => Err(overdue.into()),
     }
 }
@@ -405,7 +436,7 @@ impl Trip {
         let record = Record {
             call: call.id.clone(),
             agent: call.agent.clone(),
-            tool: call.tool.clone(),
+            tool: shortened(call.tool.clone()),
             definition: None,
             arguments: call.arguments.clone(),
             action: None,
@@ -415,7 +446,7 @@ impl Trip {
             decision: None,
             policy: None,
         };
-        Self { record, begun: false, enforced: Vec::new(), labels: Vec::new() }
+        Self { record, admitted: false, begun: false, enforced: Vec::new(), labels: Vec::new() }
     }
 
     fn note_meaning(&mut self, meaning: &Meaning) {
@@ -433,7 +464,7 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
         effects: trip.record.effects.clone(),
         action: trip.record.action.clone(),
         risk: trip.record.risk,
-        ..blank(call.id.clone(), call.tool.clone())
+        ..blank(call.id.clone(), trip.record.tool.clone())
     };
     match walked {
         Ok(Cleaned { text, structured, truncated, raw }) => {
@@ -441,7 +472,9 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
         }
         Err(Stop::Pending { approval, message }) => {
             let fault = Fault {
-                remedy: format!("Wait for a person to decide on `{approval}`; then make the same call again."),
+                remedy: format!(
+                    "Tell the operator about `{approval}`: this version records the question and cannot take an answer yet."
+                ),
                 ..Fault::refused("approval_required", message, "")
             };
             (Outcome { status: Status::Pending, approval: Some(approval), ..faulted(blank, fault) }, None, None)
@@ -481,6 +514,8 @@ pub(crate) fn lost(call: CallId, tool: String, why: &str) -> Outcome {
 }
 
 fn faulted(blank: Outcome, fault: Fault) -> Outcome {
+    // A message may quote what was sent, and that may be a megabyte.
+    let fault = Fault { message: shortened(fault.message), remedy: shortened(fault.remedy), ..fault };
     Outcome {
         status: match fault.kind {
             FaultKind::Refused => Status::Refused,
@@ -493,6 +528,17 @@ fn faulted(blank: Outcome, fault: Fault) -> Outcome {
         remedy: Some(fault.remedy),
         ..blank
     }
+}
+
+/// At most two kibibytes, the head and the tail of it.
+fn shortened(text: String) -> String {
+    const MOST: usize = 2 * 1024;
+    if text.len() <= MOST {
+        return text;
+    }
+    let head = text.floor_char_boundary(MOST / 2);
+    let tail = text.ceil_char_boundary(text.len() - MOST / 2);
+    format!("{} ... {}", &text[..head], &text[tail..])
 }
 
 /// The end could not be written. A result nobody recorded is not handed out; an effect that happened is said to be unsure.
@@ -508,6 +554,15 @@ fn unrecorded(outcome: Outcome, begun: bool, fault: Fault) -> Outcome {
 fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
     let message = format!("tool `{}` is not permitted: {}", entry.tool.def.name, sentence(reasons));
     Fault::refused("not_permitted", message, "Use another tool, or ask the operator to change the policy.")
+}
+
+/// Nobody can say yet whether the effect happened; nobody will say that it did not.
+fn effect_unknown(entry: &Entry, why: &Fault) -> Fault {
+    Fault::failed(
+        "effect_unknown",
+        format!("{}, but `{}` has not stopped and may still take effect", why.message, entry.tool.def.name),
+        "Look at what it was to change before trying again.",
+    )
 }
 
 fn timed_out(timeout: Duration) -> Fault {
@@ -531,6 +586,10 @@ fn shown(name: &str) -> String {
 pub(crate) fn preview(house: &House, call: &Call) -> Result<(Meaning, Decision), Fault> {
     let catalog = house.catalog();
     let (agent, entry) = find(house, &catalog, call)?;
+    let shown = house.shown_to(agent, entry);
+    if matches!(shown, Decision::Deny(_)) {
+        return Ok((Meaning::declared(house, entry), shown));
+    }
     let input = admit_input(house, entry, &call.arguments)?;
     let meaning = classify(house, entry, &input)?;
     let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));

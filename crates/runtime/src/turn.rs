@@ -11,7 +11,7 @@ use toolgate_contract::{Call, Outcome};
 
 use crate::{
     house::{Fatal, House, Watch},
-    invoke::{Ended, invoke, preview},
+    invoke::{Ended, invoke, lost, preview},
 };
 
 /// How a turn ended. The outcomes are in the order of the calls.
@@ -24,10 +24,15 @@ pub struct Turn {
 }
 
 pub(crate) async fn turn(house: Arc<House>, calls: Vec<Call>, watch: Watch) -> Turn {
+    let gone = watch.cancel.clone().drop_guard();
     let mut turn = Turn { outcomes: Vec::with_capacity(calls.len()), fatal: Vec::new() };
     let at_once = house.config.limits.max_concurrency.max(1);
     for stage in stages(&house, calls) {
-        let running = stage.into_iter().map(|call| tokio::spawn(invoke(house.clone(), call, watch.clone())));
+        let running = stage.into_iter().map(|call| {
+            let (id, tool) = (call.id.clone(), call.tool.clone());
+            let road = tokio::spawn(invoke(house.clone(), call, watch.clone()));
+            async move { road.await.map_err(|error| (lost(id, tool, &error.to_string()), error)) }
+        });
         let mut ended = stream::iter(running).buffered(at_once);
         while let Some(joined) = ended.next().await {
             match joined {
@@ -36,10 +41,14 @@ pub(crate) async fn turn(house: Arc<House>, calls: Vec<Call>, watch: Watch) -> T
                     turn.fatal.extend(fatal);
                 }
                 // The road itself does not panic by design; if it does, the turn says so instead of losing a call.
-                Err(error) => turn.fatal.push(Fatal::Panic { tool: "the runtime".into(), message: error.to_string() }),
+                Err((outcome, error)) => {
+                    turn.outcomes.push(outcome);
+                    turn.fatal.push(Fatal::Panic { tool: "the runtime".into(), message: error.to_string() });
+                }
             }
         }
     }
+    gone.disarm();
     turn
 }
 

@@ -322,6 +322,37 @@ async fn a_body_that_blocks_and_does_not_listen_is_answered_at_its_deadline_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_effect_that_does_not_stop_is_never_said_not_to_have_happened() {
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let def = ToolDef { timeout: Duration::from_millis(20), ..probe() };
+    let house = house(vec![writing(def, move |_, input: Input| {
+        let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(if input.text == "soon" { 1 } else { 60 }));
+        Ok(Answer::new("written".to_owned()))
+    })]);
+    let soon = house.call("probe", json!({ "text": "soon" })).await;
+    assert_eq!(short(&soon), (Status::Done, None), "it ended while it was waited for, so that is what is said");
+    let unknown = house.call("probe", json!({ "text": "never" })).await;
+    assert_eq!(short(&unknown), (Status::Failed, Some("effect_unknown")));
+    assert!(unknown.message.unwrap().contains("may still take effect"));
+    drop(go);
+}
+
+#[tokio::test]
+async fn a_fault_that_quotes_a_megabyte_is_short_and_so_is_its_record() {
+    let house = house(vec![reading(probe(), |_, input| Err(Fault::failed("no", input.text, "Do not.")))]);
+    let outcome = house.call("probe", json!({ "text": "x".repeat(500_000) })).await;
+    assert!(outcome.text.len() < 5_000, "{}", outcome.text.len());
+    let refused = house.call(&"n".repeat(100_000), json!({ "text": "y".repeat(500_000) })).await;
+    assert!(serde_json::to_string(&refused).unwrap().len() < 10_000);
+    let ends = house.store.ended.lock().unwrap();
+    assert_eq!(ends[0].record.arguments["text"].as_str().map(str::len), Some(500_000), "admitted arguments are kept");
+    let gist = &ends[1].record.arguments["not_admitted"];
+    assert_eq!((&gist["bytes"], gist["begins"].as_str().map(str::len)), (&json!(500_011), Some(1_024)));
+    assert!(ends[1].record.tool.len() < 3_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_listens_stops_at_its_deadline() {
     let (ended, end) = mpsc::channel();
     let def = ToolDef { timeout: Duration::from_millis(50), ..probe() };

@@ -6,6 +6,8 @@ use anstyle::{AnsiColor, Style};
 use toolgate_contract::{Fault, FaultKind};
 use toolgate_runtime::{OpenError, config::ConfigError, store::StoreError};
 
+use crate::show::plain;
+
 /// A problem for the person at the terminal.
 #[derive(Debug)]
 pub(crate) enum Problem {
@@ -36,10 +38,16 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         match self {
-            Self::Usage(message) => write!(f, "{red}error:{red:#} {message}"),
+            Self::Usage(message) => write!(f, "{red}error:{red:#} {}", plain(message)),
             Self::Config(errors) => f.write_str(&errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
             Self::Fault(fault) => {
-                write!(f, "{red}error[{}]:{red:#} {}\n  help: {}", fault.code, fault.message, fault.remedy)
+                write!(
+                    f,
+                    "{red}error[{}]:{red:#} {}\n  help: {}",
+                    fault.code,
+                    plain(&fault.message),
+                    plain(&fault.remedy)
+                )
             }
         }
     }

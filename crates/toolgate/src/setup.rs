@@ -4,14 +4,16 @@ use std::{
     env,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use clap::Args;
-use toolgate_contract::AgentName;
+use futures_util::future::BoxFuture;
+use toolgate_contract::{AgentName, End, Intent};
 use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
     config::{Config, PROJECT_FILE, Sources},
-    store::SqliteStore,
+    store::{SqliteStore, Store, StoreError},
 };
 
 use crate::problem::Problem;
@@ -51,7 +53,7 @@ impl Place {
             .or_else(|| env::home_dir().map(|home| home.join(".config")))
             .map(|dir| dir.join("toolgate/toolgate.yaml"));
         Ok(Sources {
-            explicit: self.config.clone(),
+            explicit: self.config.as_ref().map(|file| cwd.join(file)),
             user,
             project: Some(workspace.as_deref().unwrap_or(&cwd).join(PROJECT_FILE)),
             data_dir: self.data_dir()?,
@@ -63,18 +65,52 @@ impl Place {
     /// Opens everything. `workspace` takes the place of the agent's own.
     pub(crate) fn open(&self, agent: &str, workspace: Option<&Path>) -> Result<Opened, Problem> {
         let sources = self.sources(agent, workspace)?;
-        let mut config = Config::load(&sources)?;
-        // Also the project Toolgate is started in, where that is not the one the agent works in.
-        config.protected.extend(sources.cwd.join(PROJECT_FILE).to_str().map(str::to_owned));
-        for note in &config.notes {
-            tracing::warn!("{}:{}: {}", note.file, note.line, note.text);
-        }
+        let config = load(&sources)?;
         let store = Arc::new(SqliteStore::open(&sources.data_dir)?);
-        let hidden = [Some(sources.data_dir), sources.user, sources.explicit].into_iter().flatten().collect();
-        let runtime = Runtime::open(Setup { config, store: store.clone(), tools: built_in_tools(), hidden })?;
-        Ok(Opened { runtime, store })
+        Ok(Opened { runtime: runtime(config, sources, store.clone())?, store })
+    }
+
+    /// Opens a runtime that only answers questions: nothing is written, not even a data directory.
+    pub(crate) fn look(&self, agent: &str) -> Result<Runtime, Problem> {
+        let sources = self.sources(agent, None)?;
+        runtime(load(&sources)?, sources, Arc::new(NoRecord))
     }
 }
+
+fn load(sources: &Sources) -> Result<Config, Problem> {
+    let mut config = Config::load(sources)?;
+    // Also the project Toolgate is started in, where that is not the one the agent works in.
+    config.protected.extend(sources.cwd.join(PROJECT_FILE).to_str().map(str::to_owned));
+    for note in &config.notes {
+        tracing::warn!("{}:{}: {}", note.file, note.line, note.text);
+    }
+    Ok(config)
+}
+
+fn runtime(config: Config, sources: Sources, store: Arc<dyn Store>) -> Result<Runtime, Problem> {
+    let hidden = [Some(sources.data_dir), sources.user, sources.explicit].into_iter().flatten().collect();
+    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden })?)
+}
+
+/// Takes no record. A runtime with it can be asked what it would do, and does nothing.
+struct NoRecord;
+
+impl Store for NoRecord {
+    fn begin(&self, _: Intent) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Err(StoreError::Unwritable { why: "this command only looks".into() }) })
+    }
+
+    fn end(&self, _: End) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Err(StoreError::Unwritable { why: "this command only looks".into() }) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// How long a command waits for bodies that do not listen, once every answer is given and recorded.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
 /// An executor for one command.
 pub(crate) fn executor() -> Result<tokio::runtime::Runtime, Problem> {

@@ -1,6 +1,9 @@
 //! Pages for people, JSON for programs.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::{
+    borrow::Cow,
+    io::{IsTerminal, Write, stdout},
+};
 
 use serde::Serialize;
 
@@ -18,9 +21,29 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Problem> {
     line(&text)
 }
 
-/// Prints text and a line end.
+/// What others wrote, fit for a terminal: everything that steers one, or that nobody sees, is spelt out.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    // The second half: signs that reorder or hide text, and tags.
+    let steers = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    };
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let spell = |c: char| match steers(c) {
+        // As JSON spells it, so that a JSON page stays one.
+        true => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+        false => c.to_string(),
+    };
+    Cow::Owned(text.chars().map(spell).collect())
+}
+
+/// Prints text and a line end. On a terminal nothing in the text can steer it.
 pub(crate) fn line(text: &str) -> Result<(), Problem> {
-    let mut out = anstream::stdout().lock();
+    let text = if stdout().is_terminal() { plain(text) } else { Cow::Borrowed(text) };
+    let mut out = stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if reader_left(&error) => Ok(()),
         other => Ok(other?),
@@ -45,4 +68,16 @@ pub(crate) fn table<const N: usize>(
         line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_or_hides_is_left() {
+        assert_eq!(plain("a\tb\nc é 日"), "a\tb\nc é 日");
+        assert_eq!(plain("\u{1b}[2J\u{9b}31m\u{7f}\r"), "\\u001b[2J\\u009b31m\\u007f\\u000d");
+        assert_eq!(plain("safe\u{202e}txt\u{e0041}"), "safe\\u202etxt\\udb40\\udc41");
+    }
 }

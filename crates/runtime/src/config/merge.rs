@@ -59,7 +59,7 @@ impl Draft {
             agents: policy.agents.keys().map(|name| (name.clone(), AgentDraft::default())).collect(),
             policy,
             limits: Limits::built_in(),
-            protected: vec![super::PROJECT_FILE.to_owned()],
+            protected: super::PROTECTED.map(str::to_owned).to_vec(),
             sandboxing: Sandboxing::default(),
             initial_level: None,
             level_descriptions: BTreeMap::new(),

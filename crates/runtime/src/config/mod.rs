@@ -44,6 +44,10 @@ pub use error::{ConfigError, Note, Snippet};
 /// The name of a project's file. No tool may write a file of this name at the root of a workspace.
 pub const PROJECT_FILE: &str = "toolgate.yaml";
 
+/// What no tool may write in any workspace: the project's config, and the files in which common MCP clients keep how a
+/// server is started. An agent that could write those would choose the flags of its own cage.
+const PROTECTED: [&str; 4] = [PROJECT_FILE, ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"];
+
 /// A checked configuration: the policy, and the settings that are not policy.
 #[derive(Debug, Clone)]
 pub struct Config {

@@ -85,7 +85,8 @@ fn tail(dir: &Path, count: u32, json: bool) -> Result<ExitCode, Problem> {
 /// One record as a row for people.
 fn row(line: &Line) -> [String; 7] {
     let body = &line.body;
-    let text = |value: &Value| value.as_str().unwrap_or_default().escape_debug().to_string();
+    // A name may be as long as a message; the page stays readable.
+    let text = |value: &Value| value.as_str().unwrap_or_default().chars().take(40).collect::<String>();
     let ended = match (text(&body["outcome"]["status"]), text(&body["outcome"]["code"])) {
         (status, code) if code.is_empty() => status,
         (status, code) => format!("{status}: {code}"),
@@ -116,6 +117,11 @@ fn about(dir: &Path, call: &CallId, raw: bool) -> Result<ExitCode, Problem> {
     if !raw {
         show::json(&lines)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if stdout().is_terminal() {
+        return Err(Problem::usage(
+            "a raw result may hold anything, also what steers a terminal: send it to a file or a pipe",
+        ));
     }
     for line in &lines {
         if let Some(raw) = reader.raw(line)? {

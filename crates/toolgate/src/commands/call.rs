@@ -56,6 +56,7 @@ impl Call {
             opened.runtime.invoke(call, watch).await
         });
         executor.block_on(opened.store.close())?;
+        executor.shutdown_timeout(setup::PATIENCE);
         show::json(&outcome)?;
         Ok(exit_code(&outcome))
     }

@@ -30,9 +30,9 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
         let arguments = call::arguments(&self.arguments)?;
-        let opened = place.open(&self.agent, None)?;
-        let call = opened.runtime.call(&AgentName::from(&*self.agent), &self.tool, arguments);
-        let explanation = opened.runtime.explain(&call)?;
+        let runtime = place.look(&self.agent)?;
+        let call = runtime.call(&AgentName::from(&*self.agent), &self.tool, arguments);
+        let explanation = runtime.explain(&call)?;
         if show::wants_json(self.json) {
             show::json(&explanation)?;
         } else {

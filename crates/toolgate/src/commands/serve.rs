@@ -4,7 +4,6 @@ use std::{
     io::{IsTerminal, stdin},
     path::PathBuf,
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::Args;
@@ -48,8 +47,7 @@ impl Serve {
         let executor = setup::executor()?;
         let served = executor.block_on(toolgate_mcp::serve_stdio(opened.runtime.clone(), agent));
         executor.block_on(opened.store.close())?;
-        // A body that does not listen must not keep the process after its client is gone.
-        executor.shutdown_timeout(Duration::from_millis(200));
+        executor.shutdown_timeout(setup::PATIENCE);
         served.map_err(|error| Problem::usage(format!("MCP on standard input and output failed: {error}")))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -34,8 +34,8 @@ enum Level {
 
 impl Tools {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let opened = place.open(&self.agent, None)?;
-        let tools = opened.runtime.definitions(&AgentName::from(&*self.agent))?;
+        let runtime = place.look(&self.agent)?;
+        let tools = runtime.definitions(&AgentName::from(&*self.agent))?;
         if show::wants_json(self.json) {
             show::json(&tools.iter().map(|tool| self.level.json(tool)).collect::<Vec<_>>())?;
         } else if self.level == Level::L1 {

@@ -60,6 +60,7 @@ impl Turn {
         let executor = setup::executor()?;
         let turn = executor.block_on(opened.runtime.turn(calls, Watch::default()));
         executor.block_on(opened.store.close())?;
+        executor.shutdown_timeout(setup::PATIENCE);
 
         show::json(&turn.outcomes)?;
         for fatal in &turn.fatal {
