@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
 };
 
@@ -16,6 +16,12 @@ use toolgate_runtime::config::{
 };
 
 // ---- what holds ----
+
+/// What is protected in every workspace, and these.
+fn protected(more: &[&str]) -> Vec<String> {
+    let always = ["toolgate.yaml", ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"];
+    always.iter().chain(more).map(ToString::to_string).collect()
+}
 
 #[test]
 fn every_published_block_loads_as_it_is_printed() {
@@ -97,7 +103,7 @@ fn the_built_in_configuration_is_one_agent_in_the_directory_it_is_given() {
     assert_eq!(workspaces, [("default", PathBuf::from("/srv/project"))]);
     assert_eq!(config.limits.max_input_bytes, 32 * 1024 * 1024);
     assert!((2..=16).contains(&config.limits.max_concurrency));
-    assert_eq!(config.protected, ["toolgate.yaml"]);
+    assert_eq!(config.protected, protected(&[]));
 }
 
 #[test]
@@ -286,9 +292,11 @@ fn a_workspace_is_relative_to_its_file_and_must_be_a_directory() {
 fn no_tool_may_write_a_config_also_one_that_is_not_there_yet() {
     let house = House::new();
     let sources = Sources { cwd: house.dir.path().to_owned(), ..house.sources() };
-    let mut protected = Config::load(&sources).unwrap().protected;
-    protected.sort();
-    assert_eq!(protected, ["home/toolgate.yaml", "project/toolgate.yaml", "toolgate.yaml"]);
+    let mut names = Config::load(&sources).unwrap().protected;
+    names.sort();
+    let mut expected = protected(&["home/toolgate.yaml", "project/toolgate.yaml"]);
+    expected.sort();
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -297,12 +305,12 @@ fn a_link_to_a_config_is_protected_like_the_config() {
     fs::write(house.dir.path().join("kept.yaml"), "").unwrap();
     let link = house.dir.path().join("project/link.yaml");
     std::os::unix::fs::symlink("../kept.yaml", &link).unwrap();
-    assert_eq!(house.load_explicit(&link).unwrap().protected, ["toolgate.yaml", "link.yaml"]);
+    assert_eq!(house.load_explicit(&link).unwrap().protected, protected(&["link.yaml"]));
     // A home that is reached by a link, and directories nobody made yet.
     std::os::unix::fs::symlink("project", house.dir.path().join("door")).unwrap();
     let user = Some(house.dir.path().join("door/.config/toolgate/toolgate.yaml"));
     let config = Config::load(&Sources { user, ..house.sources() }).unwrap();
-    assert_eq!(config.protected, ["toolgate.yaml", ".config/toolgate/toolgate.yaml"]);
+    assert_eq!(config.protected, protected(&[".config/toolgate/toolgate.yaml"]));
 }
 
 #[test]
@@ -974,7 +982,7 @@ fn a_later_trusted_file_goes_on_top() {
     assert_eq!((default.level.value, default.roles.clone()), (Level::Elevated, ["a".to_owned()].into()));
     assert_eq!(config.policy.agents.len(), 2);
     assert_eq!(config.limits.max_concurrency, 3);
-    assert_eq!(config.protected, ["toolgate.yaml", "x", "y"]);
+    assert_eq!(config.protected, protected(&["x", "y"]));
     assert_eq!(config.policy.rules.denied.tools.keys().collect::<Vec<_>>(), ["edit", "write"]);
     assert_eq!(verdict(&config, "read"), Verdict::Allow);
     let places = [Category::FileSystem, Category::Web].map(|category| config.backend_for(category));
@@ -1090,7 +1098,7 @@ fn an_untrusted_project_tightens_and_the_decisions_change() {
     let after = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
     assert_eq!(verdicts(&after), [Verdict::Allow, Verdict::Ask, Verdict::Deny, Verdict::Deny, Verdict::Ask]);
     assert_eq!(after.limits, Limits { max_concurrency: 1, max_input_bytes: 1024 });
-    assert_eq!(after.protected, ["toolgate.yaml", "secrets/"]);
+    assert_eq!(after.protected, protected(&["secrets/"]));
     let agent = &after.policy.agents[&AgentName::from("default")];
     assert_eq!((agent.level.value, agent.level.source.line), (Level::Sandboxed, 8));
     assert_eq!(agent.constraints.network.value, NetworkMode::None);
@@ -1223,10 +1231,56 @@ fn a_broken_list_of_trusted_files_trusts_nobody() {
     let house = House::new();
     house.project("version: 1\n");
     fs::create_dir(house.data_dir()).unwrap();
-    fs::write(house.data_dir().join("trusted.json"), "{\"files\": ").unwrap();
+    let list = house.data_dir().join("trusted.json");
+    fs::write(&list, "{\"files\": ").unwrap();
+    fs::set_permissions(&list, fs::Permissions::from_mode(0o600)).unwrap();
     let errors = house.load().unwrap_err();
     assert!(errors[0].message.contains("the list of trusted files cannot be read"), "{}", page(&errors));
     assert!(trust_file(&house.data_dir(), &house.project_file()).is_err());
+}
+
+#[test]
+fn a_list_of_trusted_files_others_can_write_trusts_nobody() {
+    let house = House::new();
+    house.project("policy: { allowed: { tools: [delete] } }\n");
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    let list = house.data_dir().join("trusted.json");
+    for mode in [0o620, 0o602, 0o666] {
+        fs::set_permissions(&list, fs::Permissions::from_mode(mode)).unwrap();
+        assert_list_is_refused(&house, &format!("its mode is {mode:o}, so others can write to it"));
+    }
+    fs::set_permissions(&list, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(house.load().unwrap().files[0].trusted);
+}
+
+#[test]
+fn a_list_of_trusted_files_of_another_user_trusts_nobody() {
+    let house = House::new();
+    house.project("policy: { allowed: { tools: [delete] } }\n");
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    if let Err(error) = chown(house.data_dir().join("trusted.json"), Some(12_345), None) {
+        eprintln!("SKIPPED: only root can give a file away: {error}");
+        return;
+    }
+    assert_list_is_refused(&house, "user 12345 owns it, and this is user 0");
+}
+
+/// Nothing is read from the list, and nothing is added to it.
+fn assert_list_is_refused(house: &House, why: &str) {
+    let list = house.data_dir().join("trusted.json");
+    let before = fs::read(&list).unwrap();
+    let expected = ConfigError {
+        file: list.display().to_string(),
+        line: 0,
+        column: 0,
+        message: format!("the list of trusted files may be somebody else's: {why}"),
+        remedy: "Remove it, and trust your project files again.".to_owned(),
+        snippet: None,
+    };
+    assert_eq!(is_trusted(&house.data_dir(), &house.project_file()).unwrap_err(), expected);
+    assert!(house.load().unwrap_err().contains(&expected));
+    assert_eq!(trust_file(&house.data_dir(), &house.project_file()).unwrap_err(), [expected]);
+    assert_eq!(fs::read(&list).unwrap(), before);
 }
 
 #[test]

@@ -38,6 +38,14 @@ pub enum StoreError {
         /// In which way.
         why: String,
     },
+    /// Others can replace the files of the data directory.
+    #[error("the data directory `{}` is not safe from others: {why}", path.display())]
+    DirExposed {
+        /// The data directory.
+        path: PathBuf,
+        /// In which way.
+        why: String,
+    },
     /// A key file holds something else.
     #[error("`{}` is not the key these records were made with", .0.display())]
     KeyWrong(PathBuf),
@@ -82,6 +90,7 @@ impl StoreError {
             Self::File { .. } => "record_file_unusable",
             Self::KeyMissing(_) => "record_key_missing",
             Self::KeyExposed { .. } => "record_key_exposed",
+            Self::DirExposed { .. } => "record_dir_exposed",
             Self::KeyWrong(_) => "record_key_wrong",
             Self::TooNew { .. } => "record_format_too_new",
             Self::Tampered { .. } => "record_tampered",
@@ -105,6 +114,9 @@ impl StoreError {
             ),
             Self::KeyExposed { path, .. } => {
                 format!("Run `chown $(id -u) {0} && chmod 600 {0}`.", path.display())
+            }
+            Self::DirExposed { path, .. } => {
+                format!("Run `chown $(id -u) {0} && chmod go-w {0}`.", path.display())
             }
             Self::KeyWrong(path) => format!("Restore the right `{}` from a backup.", path.display()),
             Self::TooNew { .. } => "Upgrade toolgate, or point it at another data directory.".to_owned(),

@@ -4,7 +4,7 @@
 //! longer be checked or read must be noticed.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
@@ -193,9 +193,8 @@ fn read_secret(path: &Path) -> Result<Zeroizing<[u8; 32]>, StoreError> {
     };
     let about = file.metadata().map_err(|error| StoreError::file(path, error))?;
     let exposed = |why: String| StoreError::KeyExposed { path: path.to_owned(), why };
-    let us = rustix::process::geteuid().as_raw();
-    if about.uid() != us {
-        return Err(exposed(format!("user {} owns it, and this is user {us}", about.uid())));
+    if let Some(why) = foreign(&about) {
+        return Err(exposed(why));
     }
     if about.mode() & 0o177 != 0 {
         return Err(exposed(format!("its mode is {:03o}, wider than 600", about.mode() & 0o777)));
@@ -205,6 +204,12 @@ fn read_secret(path: &Path) -> Result<Zeroizing<[u8; 32]>, StoreError> {
         return Err(StoreError::KeyWrong(path.to_owned()));
     }
     Ok(key)
+}
+
+/// Says who owns a file, if it is not this user. Root gets no exception: what a user owns, that user can replace.
+pub(crate) fn foreign(about: &Metadata) -> Option<String> {
+    let (owner, us) = (about.uid(), rustix::process::geteuid().as_raw());
+    (owner != us).then(|| format!("user {owner} owns it, and this is user {us}"))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -1,8 +1,8 @@
 //! The store of a single machine: a data directory with a SQLite log.
 
 use std::{
-    fs::DirBuilder,
-    os::unix::fs::DirBuilderExt,
+    fs::{DirBuilder, File},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::Path,
     sync::Arc,
     thread::{self, JoinHandle},
@@ -16,7 +16,7 @@ use crate::{
     Store, StoreError,
     draft::Draft,
     head::HeadFile,
-    keys::{Keys, SealingKey},
+    keys::{Keys, SealingKey, foreign},
     lock::Lock,
     log::{self, Log},
     queue::{Job, Queue, Wait, closed},
@@ -37,6 +37,7 @@ impl SqliteStore {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| StoreError::file(dir, error))?;
+        refuse_exposed(dir)?;
         let lock = Lock::open(dir)?;
         let held = lock.hold()?;
         // The head is made before the database, so that a first start that was interrupted can be told from a
@@ -84,6 +85,20 @@ impl SqliteStore {
         let wait = if end.begun || pending { Wait::Durable } else { Wait::Queued };
         self.queue.submit(Job::new(draft, sealed, end.begun), wait).await
     }
+}
+
+/// Whoever can write to a directory can put other files in the place of those in it, however private they are. The
+/// directory a link leads to is the one that counts.
+fn refuse_exposed(dir: &Path) -> Result<(), StoreError> {
+    let about = File::open(dir).and_then(|dir| dir.metadata()).map_err(|error| StoreError::file(dir, error))?;
+    let exposed = |why: String| StoreError::DirExposed { path: dir.to_owned(), why };
+    if let Some(why) = foreign(&about) {
+        return Err(exposed(why));
+    }
+    if about.mode() & 0o022 != 0 {
+        return Err(exposed(format!("its mode is {:03o}, so others can write to it", about.mode() & 0o777)));
+    }
+    Ok(())
 }
 
 impl Store for SqliteStore {

@@ -4,9 +4,9 @@
 //! is written there next; a hash alone would trust the same text where `.` means another directory.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -59,16 +59,34 @@ fn entry(path: &Path, sha256: Digest) -> io::Result<TrustedFile> {
 
 fn read(data_dir: &Path) -> Result<Trusted, ConfigError> {
     let place = data_dir.join(LIST);
-    let bytes = match fs::read(&place) {
-        Ok(bytes) => bytes,
+    let mut file = match File::open(&place) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Trusted::default()),
         Err(error) => return Err(unusable(&place, &error)),
     };
+    let about = file.metadata().map_err(|error| unusable(&place, &error))?;
+    if let Some(why) = exposed(&about) {
+        return Err(distrusted(&place, format!("the list of trusted files may be somebody else's: {why}")));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|error| unusable(&place, &error))?;
     serde_json::from_slice(&bytes).map_err(|error| unusable(&place, &error.into()))
 }
 
+/// Says how somebody else could have written the list, if they could.
+fn exposed(about: &Metadata) -> Option<String> {
+    let (owner, us) = (about.uid(), rustix::process::geteuid().as_raw());
+    if owner != us {
+        return Some(format!("user {owner} owns it, and this is user {us}"));
+    }
+    (about.mode() & 0o022 != 0).then(|| format!("its mode is {:03o}, so others can write to it", about.mode() & 0o777))
+}
+
 fn unusable(place: &Path, error: &io::Error) -> ConfigError {
-    let message = format!("the list of trusted files cannot be read: {error}");
+    distrusted(place, format!("the list of trusted files cannot be read: {error}"))
+}
+
+fn distrusted(place: &Path, message: String) -> ConfigError {
     ConfigError::whole(place.display().to_string(), message, "Remove it, and trust your project files again.")
 }
 

@@ -1,8 +1,8 @@
-//! Keys are private, and never replaced behind one's back.
+//! Keys and the directory they lie in are private, and never replaced behind one's back.
 
 use std::{
     fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, chown},
+    os::unix::fs::{PermissionsExt, chown, symlink},
     path::Path,
 };
 
@@ -56,6 +56,42 @@ async fn a_key_of_another_user_is_refused() {
         return;
     }
     assert!(matches!(refusal(dir.path()), StoreError::KeyExposed { .. }));
+}
+
+#[test]
+fn a_directory_others_can_write_to_is_refused() {
+    let root = tempdir().unwrap();
+    let (dir, link) = (root.path().join("data"), root.path().join("link"));
+    fs::create_dir(&dir).unwrap();
+    symlink(&dir, &link).unwrap();
+    for mode in [0o720, 0o702, 0o775, 0o777, 0o1777] {
+        fs::set_permissions(&dir, Permissions::from_mode(mode)).unwrap();
+        for path in [&dir, &link] {
+            let why = format!("its mode is {:o}, so others can write to it", mode & 0o777);
+            let error = refusal(path);
+            assert_eq!(error, StoreError::DirExposed { path: path.clone(), why });
+            assert_eq!(error.code(), "record_dir_exposed");
+            assert_eq!(error.remedy(), format!("Run `chown $(id -u) {0} && chmod go-w {0}`.", path.display()));
+        }
+    }
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_of_another_user_is_refused() {
+    let root = tempdir().unwrap();
+    let (dir, link) = (root.path().join("data"), root.path().join("link"));
+    fs::create_dir(&dir).unwrap();
+    fs::set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
+    symlink(&dir, &link).unwrap();
+    if let Err(error) = chown(&dir, Some(12_345), None) {
+        eprintln!("SKIPPED: only root can give a directory away: {error}");
+        return;
+    }
+    for path in [dir, link] {
+        let why = "user 12345 owns it, and this is user 0".to_owned();
+        assert_eq!(refusal(&path), StoreError::DirExposed { path, why });
+    }
 }
 
 #[tokio::test]

@@ -353,9 +353,25 @@ async fn the_directory_and_its_files_are_private() {
     let dir = root.path().join("a/b");
     let store = SqliteStore::open(&dir).unwrap();
     store.end(read("one")).await.unwrap();
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
-    let mut modes: Vec<_> = fs::read_dir(&dir)
+    assert_files_are_private(&dir);
+}
+
+#[tokio::test]
+async fn files_in_a_directory_others_can_read_are_private() {
+    let dir = tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    store.end(read("one")).await.unwrap();
+    assert_files_are_private(dir.path());
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn assert_files_are_private(dir: &Path) {
+    let mut modes: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap())
         .map(|entry| (entry.file_name().into_string().unwrap(), format!("{:o}", mode(&entry.path()))))
