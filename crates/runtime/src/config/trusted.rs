@@ -94,7 +94,12 @@ fn distrusted(place: &Path, message: String) -> ConfigError {
 fn write(data_dir: &Path, place: &Path, bytes: &[u8]) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(data_dir)?;
     let beside: PathBuf = data_dir.join(format!("{LIST}.{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    // What is there under this name is a leftover, or a trap: it goes, and nothing is ever written through it.
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&beside, place)?;
