@@ -40,6 +40,7 @@ pub(crate) fn tool() -> Tool {
 #[serde(deny_unknown_fields)]
 struct Input {
     /// The file, relative to the workspace or absolute inside it.
+    #[schemars(length(max = 4096))]
     path: String,
 }
 
@@ -53,7 +54,7 @@ struct Output {
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let slot = Slot::take(cx, &input.path, MissingDirs::Fail)?;
-    let removed = slot.remove()?;
+    let removed = slot.remove(cx)?;
     let output = Output { path: slot.path(), size_bytes: workspace::size(&removed) };
     let text = format!("Deleted {} ({} bytes)", output.path, output.size_bytes);
     Ok(Answer::with_text(output, text))

@@ -16,7 +16,7 @@ use super::{
         NOT_A_REGULAR_FILE, OLD_EMPTY, OLD_NOT_FOUND, OLD_NOT_UNIQUE, OVERLAPPING, PATH_IS_A_LINK, TOO_LARGE,
     },
     slot::{MissingDirs, Slot},
-    text::{self, Encoding, MAX_WHOLE},
+    text::{self, Encoding, MAX_WHOLE, brief},
 };
 use crate::{Answer, Cx, Tool};
 
@@ -84,6 +84,7 @@ pub(crate) fn tool() -> Tool {
 #[serde(deny_unknown_fields)]
 struct Input {
     /// The file, relative to the workspace or absolute inside it.
+    #[schemars(length(max = 4096))]
     path: String,
     /// The replacements. Their order does not matter.
     edits: Vec<Edit>,
@@ -129,8 +130,7 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let changes = place(&old.text, &input.edits)?;
     let new = old.encode(&rewrite(&old.text, &changes));
     check_size(&new, &input.path)?;
-    cx.check()?;
-    slot.replace_unchanged(&new, &before)?;
+    slot.replace_unchanged(cx, &new, &before)?;
 
     let path = slot.path();
     let summary = summary(&path, &old.text, &changes, input.edits.len());
@@ -144,7 +144,7 @@ fn check_size(bytes: &[u8], path: &str) -> Result<(), Fault> {
         return Ok(());
     }
     Err(TOO_LARGE.failed(
-        format!("`{path}` would be over {MAX_WHOLE} bytes, or is already"),
+        format!("`{}` would be over {MAX_WHOLE} bytes, or is already", brief(path)),
         "Edit a smaller file, or change this one with a command.",
     ))
 }
@@ -155,7 +155,7 @@ fn check_hash(bytes: &[u8], expected: &str, path: &str) -> Result<(), Fault> {
         return Ok(());
     }
     Err(HASH_MISMATCH.failed(
-        format!("`{path}` now has the SHA-256 `{found}`"),
+        format!("`{}` now has the SHA-256 `{found}`", brief(path)),
         "Read the file again and base the edit on what it says now.",
     ))
 }
@@ -170,7 +170,8 @@ struct Text<'a> {
 
 impl<'a> Text<'a> {
     fn decode(bytes: &'a [u8], path: &str) -> Result<Self, Fault> {
-        let binary = || BINARY_FILE.failed(format!("`{path}` is not text"), "Replace it whole, or use a command.");
+        let binary =
+            || BINARY_FILE.failed(format!("`{}` is not text", brief(path)), "Replace it whole, or use a command.");
         let encoding = Encoding::of(bytes);
         let text = match encoding {
             Encoding::Utf8 | Encoding::Utf8Bom => Cow::Borrowed(bytes),

@@ -3,6 +3,8 @@
 use rustix::io::Errno;
 use toolgate_contract::{FailureMode, Fault};
 
+use super::text::brief;
+
 /// A stable code and when it comes up.
 pub(crate) struct Known {
     code: &'static str,
@@ -95,18 +97,21 @@ pub(crate) const CHANGED_MEANWHILE: Known =
 
 /// The path leads outside.
 pub(crate) fn outside(path: &str) -> Fault {
+    let path = brief(path);
     OUTSIDE.refused(format!("`{path}` is not inside the workspace"), "Use a path inside the workspace.")
 }
 
 /// The path is shut for tools.
 pub(crate) fn protected(path: &str) -> Fault {
+    let path = brief(path);
     PROTECTED.refused(format!("`{path}` is protected"), "Leave it alone; a person can change it outside Toolgate.")
 }
 
 /// What the kernel said about a path.
 pub(crate) fn from_errno(errno: Errno, path: &str) -> Fault {
+    let path = brief(path);
     match errno {
-        Errno::XDEV | Errno::LOOP => outside(path),
+        Errno::XDEV | Errno::LOOP => outside(&path),
         // The kernel could not make sure that the path stays inside, because directories kept moving.
         Errno::AGAIN => OUTSIDE
             .refused(format!("`{path}` kept changing while it was looked up"), "Try again when it is quiet.")
@@ -116,11 +121,11 @@ pub(crate) fn from_errno(errno: Errno, path: &str) -> Fault {
             format!("the operating system denies access to `{path}`"),
             "Ask the operator to change its permissions.",
         ),
-        Errno::ISDIR => is_a_directory(path),
+        Errno::ISDIR => is_a_directory(&path),
         Errno::NOTDIR => {
             NOT_A_DIRECTORY.failed(format!("a part of `{path}` that must be a directory is not one"), "Look with `ls`.")
         }
-        Errno::NXIO | Errno::NODEV => not_a_regular_file(path),
+        Errno::NXIO | Errno::NODEV => not_a_regular_file(&path),
         Errno::NAMETOOLONG => BAD_PATH.refused("the path is too long", "Use a shorter path."),
         Errno::NOSYS => wall_missing("openat2"),
         Errno::NOSPC | Errno::DQUOT => {
@@ -138,10 +143,12 @@ pub(crate) fn from_io(error: &std::io::Error, path: &str) -> Fault {
 }
 
 pub(crate) fn is_a_directory(path: &str) -> Fault {
+    let path = brief(path);
     IS_A_DIRECTORY.failed(format!("`{path}` is a directory"), "Name a file; `ls` shows what is in the directory.")
 }
 
 pub(crate) fn not_a_regular_file(path: &str) -> Fault {
+    let path = brief(path);
     NOT_A_REGULAR_FILE.refused(format!("`{path}` is not a regular file"), "Name a regular file.")
 }
 

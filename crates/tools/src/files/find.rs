@@ -62,9 +62,11 @@ pub(crate) fn tool() -> Tool {
 #[serde(deny_unknown_fields)]
 struct Input {
     /// A glob, such as `*.rs` or `src/**/mod.rs`.
+    #[schemars(length(max = 1024))]
     pattern: String,
     /// Where to look, relative to the workspace or absolute inside it.
     #[serde(default = "here")]
+    #[schemars(length(max = 4096))]
     path: String,
     /// How many directories deep: 1 is only what is directly in `path`, 0 is no limit.
     #[serde(default)]

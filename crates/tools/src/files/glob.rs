@@ -3,15 +3,20 @@
 //! `*` and `?` stay within a name, `**` crosses directories, `{a,b}` and `[a-z]` choose. A pattern without a slash is
 //! held against the name alone, one with a slash against the whole path.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
-
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobBuilder;
+use regex::bytes::{Regex, RegexBuilder};
 use toolgate_contract::Fault;
 
-use super::fault::BAD_PATTERN;
+use super::{fault::BAD_PATTERN, text::brief};
+
+/// The longest glob, in bytes. It also bounds how deep its braces can nest.
+pub(crate) const MAX_GLOB: usize = 1024;
+
+/// How large a glob may become once it is compiled, and how much memory matching may take.
+const MAX_COMPILED: usize = 1024 * 1024;
 
 pub(crate) struct Glob {
-    matcher: GlobMatcher,
+    regex: Regex,
     whole_path: bool,
 }
 
@@ -19,7 +24,7 @@ impl Glob {
     pub(crate) fn parse(pattern: &str) -> Result<Self, Fault> {
         let bad = |why: &str| {
             BAD_PATTERN.failed(
-                format!("`{pattern}` is not a glob: {why}"),
+                format!("`{}` is not a glob: {why}", brief(pattern)),
                 "Write one such as `*.rs`, `src/**/*.rs` or `{Cargo,package}.*`.",
             )
         };
@@ -27,7 +32,7 @@ impl Glob {
         if relative.is_empty() {
             return Err(bad("it is empty"));
         }
-        if relative.len() > 4096 {
+        if relative.len() > MAX_GLOB {
             return Err(bad("it is too long"));
         }
         if relative.split('/').any(|part| part == "..") {
@@ -38,13 +43,20 @@ impl Glob {
             .backslash_escape(true)
             .build()
             .map_err(|error| bad(&error.kind().to_string()))?;
-        Ok(Self { matcher: glob.compile_matcher(), whole_path: pattern.contains('/') })
+        // Not the glob's own matcher: making that panics when the regular expression behind it is too deep or too large.
+        let regex = RegexBuilder::new(glob.regex())
+            .dot_matches_new_line(true)
+            .size_limit(MAX_COMPILED)
+            .dfa_size_limit(MAX_COMPILED)
+            .build()
+            .map_err(|_| bad("it is too deep or too large"))?;
+        Ok(Self { regex, whole_path: pattern.contains('/') })
     }
 
     /// `path` is relative to where the search started.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
-        self.matcher.is_match(Path::new(OsStr::from_bytes(if self.whole_path { path } else { name })))
+        self.regex.is_match(if self.whole_path { path } else { name })
     }
 }
 
@@ -85,5 +97,34 @@ mod tests {
         for pattern in ["", "./", "[", "{a", "../*.rs", "a/../b", &"x".repeat(5000)] {
             assert_eq!(Glob::parse(pattern).err().map(|fault| fault.code), Some("bad_pattern".into()), "{pattern}");
         }
+    }
+
+    #[test]
+    fn braces_nest_as_deep_as_can_be_meant_and_deeper_ones_are_refused() {
+        let nested = |depth| format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
+        for depth in [1, 10, 50] {
+            check(&nested(depth), &["a"], &["b"]);
+        }
+        for depth in [300, 400, 500, 511, 512, 600, 2000, 10_000] {
+            assert_eq!(Glob::parse(&nested(depth)).err().unwrap().code, "bad_pattern", "{depth}");
+        }
+    }
+
+    #[test]
+    fn a_long_pattern_is_compiled_or_refused_and_never_echoed_whole() {
+        for part in ["a", "?", "*", "**/", "[a-z]", "[!é]", "{a,b}", "{a,", "\\", "é", "x/"] {
+            for times in [10, 100, 1000, 100_000] {
+                let pattern = part.repeat(times);
+                let Err(fault) = Glob::parse(&pattern) else { continue };
+                assert_eq!(fault.code, "bad_pattern", "{part} x {times}");
+                assert!(fault.message.len() < 1000, "{}", fault.message);
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_utf_8_or_have_line_breaks_match() {
+        let any = Glob::parse("a*?").unwrap();
+        assert!(any.matches(b"a\xff\xfe") && any.matches(b"a\nb\n") && !any.matches(b"a"));
     }
 }

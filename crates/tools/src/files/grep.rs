@@ -73,12 +73,15 @@ pub(crate) fn tool() -> Tool {
 #[serde(deny_unknown_fields)]
 struct Input {
     /// A Rust regular expression.
+    #[schemars(length(max = 4096))]
     pattern: String,
     /// The file or directory to search, relative to the workspace or absolute inside it.
     #[serde(default = "here")]
+    #[schemars(length(max = 4096))]
     path: String,
     /// Only files that this glob matches; with `!` in front, only those it does not. Empty for all.
     #[serde(default)]
+    #[schemars(length(max = 1024))]
     glob: String,
     /// How many lines to show before and after each match, at most 20.
     #[serde(default)]

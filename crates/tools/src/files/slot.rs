@@ -17,6 +17,7 @@ use toolgate_contract::{Fault, Files};
 use super::{
     fault::{self, BUSY, CHANGED_MEANWHILE, IO_ERROR, PATH_IS_A_LINK},
     path::shown,
+    text::brief,
     workspace::{OpenDir, Workspace, unfinished_name},
 };
 use crate::Cx;
@@ -59,7 +60,7 @@ impl Slot {
         }
         .ok_or_else(|| fault::from_errno(Errno::NOENT, path))?;
         workspace.check_writable(&dir.place_of(name.as_bytes()), path)?;
-        let slot = Self { dir, name: name.to_owned(), asked: path.to_owned() };
+        let slot = Self { dir, name: name.to_owned(), asked: brief(path).into_owned() };
         slot.lock(cx)?;
         Ok(slot)
     }
@@ -92,12 +93,12 @@ impl Slot {
     }
 
     /// Puts `content` under this name, all of it or nothing. `current` is the file that has the name now.
-    pub(crate) fn replace(&self, content: &[u8], current: Option<&Stat>) -> Result<(), Fault> {
-        self.prepare(content, current)?.rename()
+    pub(crate) fn replace(&self, cx: &Cx, content: &[u8], current: Option<&Stat>) -> Result<(), Fault> {
+        self.prepare(content, current)?.rename(cx)
     }
 
     /// The same, unless the file is no longer the one that `current` describes.
-    pub(crate) fn replace_unchanged(&self, content: &[u8], current: &Stat) -> Result<(), Fault> {
+    pub(crate) fn replace_unchanged(&self, cx: &Cx, content: &[u8], current: &Stat) -> Result<(), Fault> {
         let prepared = self.prepare(content, Some(current))?;
         let now = self.look()?;
         if now.is_none_or(|now| state(&now) != state(current)) {
@@ -108,12 +109,13 @@ impl Slot {
                 )
                 .retryable());
         }
-        prepared.rename()
+        prepared.rename(cx)
     }
 
     /// Removes the name. Only a regular file goes.
-    pub(crate) fn remove(&self) -> Result<Stat, Fault> {
+    pub(crate) fn remove(&self, cx: &Cx) -> Result<Stat, Fault> {
         let stat = self.look()?.ok_or_else(|| self.fault(Errno::NOENT))?;
+        cx.check()?;
         rustix::fs::unlinkat(&self.dir.fd, &self.name, AtFlags::empty()).map_err(|e| self.fault(e))?;
         rustix::fs::fsync(&self.dir.fd).map_err(|e| self.fault(e))?;
         Ok(stat)
@@ -150,7 +152,7 @@ impl Slot {
         match self.dir.workspace().follow(&self.place(), &self.asked) {
             Ok(target) => PATH_IS_A_LINK.refused(
                 format!("`{}` is a symbolic link", self.asked),
-                format!("Name the file it leads to: `{}`.", shown(&target)),
+                format!("Name the file it leads to: `{}`.", brief(&shown(&target))),
             ),
             Err(fault) if fault::NOT_FOUND.is(&fault) => PATH_IS_A_LINK.refused(
                 format!("`{}` is a symbolic link to nothing", self.asked),
@@ -193,7 +195,9 @@ impl<'a> Prepared<'a> {
         Ok(Self { slot, name, file: File::from(fd), renamed: false })
     }
 
-    fn rename(mut self) -> Result<(), Fault> {
+    /// Writing may have taken long. A call that was stopped meanwhile has no effect any more.
+    fn rename(mut self, cx: &Cx) -> Result<(), Fault> {
+        cx.check()?;
         let dir = &self.slot.dir.fd;
         rustix::fs::renameat(dir, &self.name, dir, &self.slot.name).map_err(|e| self.slot.fault(e))?;
         self.renamed = true;
@@ -262,10 +266,11 @@ mod tests {
     fn check(meanwhile: impl Fn(&Desk), expected: Result<(), &str>, after: &str) {
         let desk = Desk::with(&[("a", "old")]);
         desk.set_time("a", 1_000);
-        let slot = Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "a", MissingDirs::Fail).unwrap();
+        let cx = desk.cx(&WRITE(), Caps::DEFAULT);
+        let slot = Slot::take(&cx, "a", MissingDirs::Fail).unwrap();
         let (_, before) = slot.open().unwrap();
         meanwhile(&desk);
-        let result = slot.replace_unchanged(b"new", &before);
+        let result = slot.replace_unchanged(&cx, b"new", &before);
         assert_eq!(result.map_err(|fault| fault.code.into_owned()), expected.map_err(str::to_owned));
         assert_eq!(desk.text("a"), after);
         assert!(!desk.names().iter().any(|name| name.contains("toolgate")), "{:?}", desk.names());
@@ -288,12 +293,26 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_was_stopped_meanwhile_has_no_effect() {
+        check(|desk| desk.stop.cancel(), Err("cancelled"), "old");
+        check(|desk| desk.stop.time_out(), Err("timed_out"), "old");
+        let desk = Desk::with(&[("a", "old")]);
+        let cx = desk.cx(&WRITE(), Caps::DEFAULT);
+        let slot = Slot::take(&cx, "a", MissingDirs::Fail).unwrap();
+        desk.stop.cancel();
+        assert_eq!(slot.replace(&cx, b"new", None).unwrap_err().code, "cancelled");
+        assert_eq!(slot.remove(&cx).unwrap_err().code, "cancelled");
+        assert_eq!((desk.names(), desk.text("a")), (vec!["a".to_owned()], "old".to_owned()));
+    }
+
+    #[test]
     fn a_change_in_between_may_be_tried_again() {
         let desk = Desk::with(&[("a", "old")]);
-        let slot = Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "a", MissingDirs::Fail).unwrap();
+        let cx = desk.cx(&WRITE(), Caps::DEFAULT);
+        let slot = Slot::take(&cx, "a", MissingDirs::Fail).unwrap();
         let (_, before) = slot.open().unwrap();
         desk.file("a", "theirs");
-        assert!(slot.replace_unchanged(b"new", &before).unwrap_err().retryable);
+        assert!(slot.replace_unchanged(&cx, b"new", &before).unwrap_err().retryable);
     }
 
     #[test]
@@ -312,9 +331,10 @@ mod tests {
     #[test]
     fn a_failed_write_leaves_nothing_behind() {
         let desk = Desk::with(&[("a", "old")]);
-        let slot = Slot::take(&desk.cx(&WRITE(), Caps::DEFAULT), "a", MissingDirs::Fail).unwrap();
+        let cx = desk.cx(&WRITE(), Caps::DEFAULT);
+        let slot = Slot::take(&cx, "a", MissingDirs::Fail).unwrap();
         desk.swap_for_dir("a");
-        assert_eq!(slot.replace(b"new", None).unwrap_err().code, "is_a_directory");
+        assert_eq!(slot.replace(&cx, b"new", None).unwrap_err().code, "is_a_directory");
         assert_eq!(desk.names(), ["a"]);
     }
 

@@ -1,6 +1,6 @@
 //! Text in files: what it is encoded in, what is shown of it, and how a cut is told.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -104,6 +104,16 @@ pub(crate) fn prefix(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
+/// What a caller wrote, as a message repeats it: enough to know it again.
+pub(crate) fn brief(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_BRIEF {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}...", prefix(text, MAX_BRIEF - 3)))
+}
+
+const MAX_BRIEF: usize = 200;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +152,13 @@ mod tests {
         assert_eq!(prefix("aé", 2), "a");
         assert_eq!(prefix("aé", 3), "aé");
         assert_eq!(prefix("a", 9), "a");
+    }
+
+    #[test]
+    fn a_long_text_is_repeated_in_part() {
+        assert_eq!(brief(&"x".repeat(200)), "x".repeat(200));
+        let cut = format!("{}...", "é".repeat(98));
+        assert_eq!(brief(&"é".repeat(101)), cut);
+        assert_eq!(brief(&cut), cut);
     }
 }

@@ -10,7 +10,10 @@ use std::{
     num::NonZero,
     os::unix::ffi::OsStrExt,
     path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -21,7 +24,10 @@ use ignore::{
 use rustix::{fs::FileType, io::Errno};
 use toolgate_contract::Fault;
 
-use super::workspace::{OpenDir, Workspace};
+use super::{
+    glob::MAX_GLOB,
+    workspace::{OpenDir, Workspace},
+};
 use crate::Cx;
 
 /// Which parts of the tree are left out.
@@ -62,13 +68,14 @@ pub(crate) fn walk<V: Send>(
     new: impl Fn() -> V + Sync,
     visit: impl Fn(&mut V, Found<'_>) -> Result<(), Fault> + Sync,
 ) -> Result<Walked<V>, Fault> {
+    let reader = RuleReader { cx, left: AtomicUsize::new(MAX_RULES_IN_ALL) };
     let rules = match ignored {
-        Ignored::Skip => Rules::above(&start),
+        Ignored::Skip => reader.above(&start)?,
         Ignored::Include => None,
     };
     let workspace = start.workspace().clone();
     let queue = Queue::new(Job::Start { dir: start, rules });
-    let walker = Walker { cx, workspace: &workspace, queue: &queue, max_depth, ignored, visit };
+    let walker = Walker { cx, workspace: &workspace, queue: &queue, reader: &reader, max_depth, ignored, visit };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let gathered = thread::scope(|scope| {
         let run = || {
@@ -100,13 +107,18 @@ const MAX_THREADS: usize = 12;
 /// How many files of one directory are handed out at once.
 const BATCH: usize = 32;
 
-/// Ignore files are written by people; what is larger is something else.
-const MAX_RULES: u64 = 1024 * 1024;
+/// Ignore files are written by people; what comes after this much of one is something else, and leaves nothing out.
+const MAX_IGNORE_FILE: u64 = 64 * 1024;
+const MAX_RULES: usize = 2_000;
+
+/// How many rules one walk reads. Ignore files that it comes to later leave nothing out.
+const MAX_RULES_IN_ALL: usize = 20_000;
 
 struct Walker<'a, F> {
     cx: &'a Cx,
     workspace: &'a Workspace,
     queue: &'a Queue,
+    reader: &'a RuleReader<'a>,
     max_depth: Option<NonZero<u32>>,
     ignored: Ignored,
     visit: F,
@@ -158,13 +170,14 @@ impl<F> Walker<'_, F> {
             self.queue.count_unreadable();
         }
         let rules = match self.ignored {
-            Ignored::Skip => Rules::extended(rules, &dir, &entries),
+            Ignored::Skip => self.reader.extended(rules, &dir, &entries)?,
             Ignored::Include => None,
         };
         let dir = Arc::new(dir);
         let mut jobs = Vec::new();
         let mut files = Vec::new();
         for entry in entries {
+            self.cx.check()?;
             let name = entry.name.to_bytes();
             let is_dir = entry.kind == FileType::Directory;
             if is_dir && self.max_depth.is_some_and(|most| depth >= most.get()) {
@@ -298,48 +311,81 @@ struct Rules {
     own: Gitignore,
 }
 
-impl Rules {
+/// Reads ignore files, for all threads of a walk, until the walk has had its share of rules.
+struct RuleReader<'a> {
+    cx: &'a Cx,
+    left: AtomicUsize,
+}
+
+impl RuleReader<'_> {
     /// The rules that hold where a walk starts: those of the directories between it and the workspace.
-    fn above(start: &OpenDir) -> Option<Arc<Rules>> {
+    fn above(&self, start: &OpenDir) -> Result<Option<Arc<Rules>>, Fault> {
         let mut rules = None;
         let mut above: Vec<_> = Path::new(OsStr::from_bytes(&start.place)).ancestors().skip(1).collect();
         above.reverse();
         for place in above {
             if let Ok(dir) = start.workspace().open_listed(place.as_os_str().as_bytes()) {
-                rules = Self::read(rules, &dir, &[c".gitignore", c".ignore"]);
+                rules = self.read(rules, &dir, &[c".gitignore", c".ignore"])?;
             }
         }
-        rules
+        Ok(rules)
     }
 
     /// The rules inside `dir`, whose entries were just listed.
-    fn extended(above: Option<Arc<Rules>>, dir: &OpenDir, entries: &[Entry]) -> Option<Arc<Rules>> {
+    fn extended(
+        &self,
+        above: Option<Arc<Rules>>,
+        dir: &OpenDir,
+        entries: &[Entry],
+    ) -> Result<Option<Arc<Rules>>, Fault> {
         let present: Vec<_> =
             [c".gitignore", c".ignore"].into_iter().filter(|name| entries.iter().any(|e| *e.name == **name)).collect();
-        if present.is_empty() { above } else { Self::read(above, dir, &present) }
+        if present.is_empty() { Ok(above) } else { self.read(above, dir, &present) }
     }
 
     /// A later line wins over an earlier one, so `.ignore` is named after `.gitignore`.
-    fn read(above: Option<Arc<Rules>>, dir: &OpenDir, names: &[&CStr]) -> Option<Arc<Rules>> {
+    fn read(&self, above: Option<Arc<Rules>>, dir: &OpenDir, names: &[&CStr]) -> Result<Option<Arc<Rules>>, Fault> {
         let mut builder = GitignoreBuilder::new("");
         for name in names {
+            if self.left.load(Ordering::Relaxed) == 0 {
+                break;
+            }
             let Ok(Some((file, _))) = dir.open_entry(name) else { continue };
             let mut text = Vec::new();
             // What cannot be read, or is no glob, leaves nothing out.
-            let _ = file.take(MAX_RULES).read_to_end(&mut text);
-            for line in String::from_utf8_lossy(&text).trim_start_matches('\u{feff}').lines() {
+            let _ = file.take(MAX_IGNORE_FILE).read_to_end(&mut text);
+            for line in rules_in(&String::from_utf8_lossy(&text)) {
+                self.cx.check()?;
+                if !self.take_one() {
+                    break;
+                }
                 let _ = builder.add_line(None, line);
             }
         }
-        match builder.build() {
+        self.cx.check()?;
+        Ok(match builder.build() {
             Ok(own) if !own.is_empty() => {
                 let depth = if dir.place.is_empty() { 0 } else { dir.place.len() + 1 };
                 Some(Arc::new(Rules { above, depth, own }))
             }
             _ => above,
-        }
+        })
     }
 
+    fn take_one(&self) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+/// The lines of an ignore file that are rules. One that is longer than any glob may be is none.
+fn rules_in(text: &str) -> impl Iterator<Item = &str> {
+    text.trim_start_matches('\u{feff}')
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#') && line.len() <= MAX_GLOB)
+        .take(MAX_RULES)
+}
+
+impl Rules {
     /// The nearest rule that speaks decides.
     fn ignore(&self, place: &[u8], is_dir: bool) -> bool {
         let mut rules = Some(self);
@@ -352,5 +398,59 @@ impl Rules {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolgate_contract::Caps;
+
+    use super::{
+        super::{desk::Desk, find},
+        *,
+    };
+
+    /// How many rules a walk over `desk` still had left once it had read the ignore files of its root.
+    fn check(desk: &Desk, left: usize, expected: Result<(usize, bool), &str>) {
+        let cx = desk.cx(&find::tool(), Caps::DEFAULT);
+        let dir = cx.workspace().unwrap().open_dir(".").unwrap();
+        let reader = RuleReader { cx: &cx, left: AtomicUsize::new(left) };
+        let read = reader.read(None, &dir, &[c".gitignore", c".ignore"]);
+        let got = read.map(|rules| (reader.left.load(Ordering::Relaxed), rules.is_some()));
+        assert_eq!(got.map_err(|fault| fault.code.into_owned()), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_walk_reads_so_many_rules_and_no_more() {
+        let desk = Desk::with(&[(".gitignore", "# none\n\na\nb\n"), (".ignore", "c\n")]);
+        check(&desk, 10, Ok((7, true)));
+        check(&desk, 2, Ok((0, true)));
+        check(&desk, 0, Ok((0, false)));
+    }
+
+    #[test]
+    fn one_ignore_file_has_so_many_rules_and_no_more() {
+        let desk = Desk::with(&[(".gitignore", &"a\n".repeat(MAX_RULES + 5))]);
+        check(&desk, MAX_RULES_IN_ALL, Ok((MAX_RULES_IN_ALL - MAX_RULES, true)));
+        let desk = Desk::with(&[(".gitignore", &format!("{}x", "#23456789012345\n".repeat(64 * 64)))]);
+        check(&desk, 10, Ok((10, false)));
+    }
+
+    #[test]
+    fn reading_rules_ends_when_the_call_is_stopped() {
+        let desk = Desk::with(&[(".gitignore", "a\nb\n")]);
+        desk.stop.cancel();
+        check(&desk, 10, Err("cancelled"));
+    }
+
+    #[test]
+    fn a_line_that_is_no_glob_leaves_the_others_alone() {
+        let nested = |depth| format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
+        for line in [nested(5_000), nested(30_000), "[".to_owned()] {
+            let desk = Desk::with(&[(".gitignore", &format!("{line}\n*.log\n")), ("a.log", ""), ("b", "")]);
+            let found = desk.call(find::tool, json!({ "pattern": "*" })).unwrap().structured;
+            assert_eq!(found["paths"], json!([".gitignore", "b"]), "{}", line.len());
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::{
         self, BUSY, IS_A_DIRECTORY, NO_DIRECTORY, NO_SPACE, NOT_A_REGULAR_FILE, NOT_FOUND, PATH_IS_A_LINK, TOO_LARGE,
     },
     slot::{MissingDirs, Slot},
-    text::MAX_WHOLE,
+    text::{MAX_WHOLE, brief},
 };
 use crate::{Answer, Cx, Tool};
 
@@ -63,6 +63,7 @@ pub(crate) fn tool() -> Tool {
 #[serde(deny_unknown_fields)]
 struct Input {
     /// The file, relative to the workspace or absolute inside it.
+    #[schemars(length(max = 4096))]
     path: String,
     /// All of the new content.
     content: String,
@@ -92,7 +93,7 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let missing = if input.create_dirs { MissingDirs::Create } else { MissingDirs::Fail };
     let slot = Slot::take(cx, &input.path, missing).map_err(|fault| name_missing_directory(fault, &input.path))?;
     let current = slot.look()?;
-    slot.replace(input.content.as_bytes(), current.as_ref())?;
+    slot.replace(cx, input.content.as_bytes(), current.as_ref())?;
     let output = Output { path: slot.path(), bytes_written: size, created: current.is_none() };
     let text = format!("Wrote {size} bytes to {}{}", output.path, if output.created { " (new file)" } else { "" });
     Ok(Answer::with_text(output, text))
@@ -102,7 +103,7 @@ fn name_missing_directory(fault: Fault, path: &str) -> Fault {
     if !NOT_FOUND.is(&fault) {
         return fault;
     }
-    NO_DIRECTORY.failed(format!("the directory of `{path}` does not exist"), "Set `create_dirs` to make it.")
+    NO_DIRECTORY.failed(format!("the directory of `{}` does not exist", brief(path)), "Set `create_dirs` to make it.")
 }
 
 #[cfg(test)]
