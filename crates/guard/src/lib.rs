@@ -2,10 +2,12 @@
 //!
 //! What comes from a model, a file or another machine passes here before anything trusts it: [`json`] reads JSON
 //! that every reader would read the same way, [`names`] says which names of tools are admitted and which look like
-//! each other, [`cut`] shortens text without breaking it. Pure functions over text: nothing here opens anything.
+//! each other, [`shell`] says what a script would run, [`cut`] shortens text without breaking it. Pure functions over
+//! text: nothing here opens anything.
 
 mod cut;
 pub mod json;
 pub mod names;
+pub mod shell;
 
 pub use cut::{NOTICE, cut};
