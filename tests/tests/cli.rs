@@ -16,7 +16,8 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 9] = ["serve", "call", "turn", "tools", "check", "explain", "audit", "doctor", "completions"];
+const COMMANDS: [&str; 10] =
+    ["serve", "call", "turn", "tools", "check", "explain", "audit", "shell", "doctor", "completions"];
 
 // ---- call ----
 

@@ -123,15 +123,21 @@ impl Word {
 impl fmt::Display for Word {
     /// Every character that is not seen is shown escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.text().chars() {
-            match c {
-                UNKNOWN => f.write_str("<?>")?,
-                c if super::limits::is_odd(c) || c.is_control() => write!(f, "{}", c.escape_unicode())?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        Ok(())
+        f.write_str(&visible(self.text()))
     }
+}
+
+/// Text as a person may be shown it: what is not seen is escaped, what is not known is a mark.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            UNKNOWN => shown.push_str("<?>"),
+            c if super::limits::is_odd(c) || c.is_control() => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// `NAME=value` before a command, or alone.

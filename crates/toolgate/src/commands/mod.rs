@@ -7,6 +7,7 @@ mod completions;
 mod doctor;
 mod explain;
 mod serve;
+mod shell;
 mod tools;
 mod turn;
 
@@ -26,6 +27,7 @@ pub(crate) enum Command {
     Check(check::Check),
     Explain(explain::Explain),
     Audit(audit::Audit),
+    Shell(shell::Shell),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -40,6 +42,7 @@ impl Command {
             Self::Check(command) => command.run(place),
             Self::Explain(command) => command.run(place),
             Self::Audit(command) => command.run(place),
+            Self::Shell(command) => command.run(),
             Self::Doctor(command) => command.run(place),
             Self::Completions(command) => command.run(),
         }

@@ -1,0 +1,55 @@
+//! `toolgate shell`: how a script reads, seen from outside.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+use serde_json::{Value, json};
+use toolgate_tests::Bench;
+
+const RULES: &str =
+    r#"{"allow": ["git log", "ls"], "deny": ["rm"], "default": "ask", "write_redirect": "ask", "unparsable": "ask"}"#;
+
+fn lines(rules: &str, input: &str) -> Vec<Value> {
+    let bench = Bench::new();
+    bench.put("rules.json", rules);
+    let ran = bench.run_with(&["shell", "--jsonl", "--rules", "rules.json"], input).exits(0);
+    ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_line_is_answered_in_order() {
+    let input = "{\"command\": \"ls\"}\n{\"command\": \"ls && rm x\"}\nnot json\n{\"command\": \"ls; $X\"}\n";
+    let answers = lines(RULES, input);
+    let decisions: Vec<&Value> = answers.iter().map(|answer| &answer["decision"]).collect();
+    assert_eq!(decisions, [&json!("allow"), &json!("deny"), &json!("deny"), &json!("ask")]);
+    assert_eq!(
+        answers[0],
+        json!({
+            "parse": "ok", "programs": ["ls"], "effects": [], "risk": "low", "decision": "allow", "rules": [],
+        })
+    );
+    assert_eq!(answers[1]["programs"], json!(["ls", "rm"]));
+    assert_eq!(answers[1]["rules"][0]["rule"], json!("deny:rm"));
+}
+
+#[test]
+fn the_rules_may_stand_under_policy() {
+    let answers = lines(&format!("{{\"policy\": {RULES}}}"), "{\"command\": \"git log\"}\n");
+    assert_eq!(answers[0]["decision"], json!("allow"));
+}
+
+#[test]
+fn a_rules_file_that_is_wrong_is_refused() {
+    let bench = Bench::new();
+    bench.put("rules.json", r#"{"alow": ["ls"]}"#);
+    let ran = bench.run(&["shell", "ls", "--rules", "rules.json"]).exits(2);
+    assert!(ran.stderr.contains("alow"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_page_says_what_would_happen_and_the_status_says_whether_it_may() {
+    let bench = Bench::new();
+    assert!(bench.run(&["shell", "ls"]).exits(0).stdout.contains("nothing speaks against it"));
+    assert!(bench.run(&["shell", "sudo ls"]).exits(4).stdout.contains("privilege"));
+    let page = bench.run(&["shell", "rm -rf / \u{202e}"]).exits(3).stdout;
+    assert!(page.contains("delete_system") && page.contains("\\u{202e}") && !page.contains('\u{202e}'), "{page}");
+}
