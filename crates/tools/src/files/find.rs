@@ -266,4 +266,22 @@ mod tests {
         assert_eq!(desk.code(tool, json!({ "pattern": "*", "path": "a" })), "not_a_directory");
         assert_eq!(desk.code(tool, json!({ "pattern": "*", "path": ".." })), "path_outside_workspace");
     }
+
+    #[test]
+    fn typed_and_text_stay_small_whatever_the_names() {
+        for c in ["x", "\\", "\"", "\u{1}", "日"] {
+            let desk = Desk::new();
+            for n in 0..900 {
+                desk.file(&format!("{n:04}{}", c.repeat(240 / c.len())), "");
+            }
+            for (tool, arguments) in
+                [(tool as fn() -> Tool, json!({ "pattern": "*" })), (super::super::ls::tool, json!({}))]
+            {
+                let output = desk.call(tool, arguments).unwrap();
+                let size = output.structured.to_string().len();
+                assert!(size < 4 * tool().def.caps.output_bytes, "{c:?}: {size}");
+                assert!(output.truncated.is_some());
+            }
+        }
+    }
 }

@@ -26,7 +26,7 @@ use super::{
     kept::Kept,
     ls::here,
     path::{one_line, shown},
-    text,
+    text::{self, brief},
     walk::{Found, Ignored, walk},
     workspace::{Node, OpenDir, OpenFile},
 };
@@ -43,7 +43,8 @@ pub(crate) fn tool() -> Tool {
                 some out. Results are `path:line:text`, sorted by path and line; with `context_lines` the lines around \
                 come as `path-line-text`. Left out: binary files, what `.gitignore` and `.ignore` exclude, `.git`, \
                 `node_modules`, `_build` and `_opam`; name such a directory as `path` to search it. Long lines are cut \
-                around the match. When there are more matches than fit, the first are shown and the total is told."
+                around the match; files with a line over 256 KiB (less when the pattern is very large) are left out \
+                and counted. When there are more matches than fit, the first are shown and the total is told."
                 .into(),
             category: Category::FileSystem,
             action: ActionType::CodeRead,
@@ -104,7 +105,9 @@ struct Output {
     files_searched: u64,
     /// How many files were left out because they are not text.
     skipped_binary: u64,
-    /// How many files and directories could not be read, or have a line over 8 MiB.
+    /// How many files were left out because a line is too long to search for this pattern.
+    skipped_long_lines: u64,
+    /// How many files and directories could not be read.
     unreadable: u64,
 }
 
@@ -135,15 +138,21 @@ const MAX_CONTEXT: usize = 20;
 /// The most of one line that is shown.
 const MAX_LINE: usize = 500;
 
-/// The most of one line that is searched. It bounds the memory of each thread.
-const MAX_LINE_HELD: usize = 8 * 1024 * 1024;
+/// How large a compiled pattern may be, and how much text it then sees at once, which is also its longest line.
+///
+/// The product bounds the work between two looks at whether the call is stopped: a search cannot be interrupted within
+/// a piece of text, and at worst takes each of its bytes through every state of the pattern.
+const REACH: [(usize, usize); 3] = [(64 * 1024, 256 * 1024), (256 * 1024, 64 * 1024), (1024 * 1024, 16 * 1024)];
+
+/// How much memory each thread has for what it learns about a pattern.
+const MAX_LEARNT: usize = 8 * 1024 * 1024;
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
-    let matcher = compile(&input)?;
+    let (matcher, longest) = compile(&input)?;
     let filter = Filter::parse(&input.glob)?;
     let context = input.context_lines.min(MAX_CONTEXT);
     let most = cx.caps().items.min(text::line_budget(cx));
-    let search = Search { matcher, context, most, stop: cx.stop_flag(), kept: Mutex::new(Kept::new(most)) };
+    let search = Search { matcher, longest, context, most, stop: cx.stop_flag(), kept: Mutex::new(Kept::new(most)) };
 
     let (path, counts) = match cx.workspace()?.open_node(&input.path)? {
         Node::File(opened) => {
@@ -168,6 +177,10 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     if total == 0 && counts.binary > 0 {
         text::remark(&mut text, &format!("{} binary files were left out", counts.binary));
     }
+    if counts.long_lines > 0 {
+        let remark = format!("{} files have a line over {longest} bytes and were left out", counts.long_lines);
+        text::remark(&mut text, &remark);
+    }
     if counts.unreadable > 0 {
         text::remark(&mut text, &format!("{} files or directories could not be read", counts.unreadable));
     }
@@ -178,26 +191,35 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
         total,
         files_searched: counts.searched,
         skipped_binary: counts.binary,
+        skipped_long_lines: counts.long_lines,
         unreadable: counts.unreadable,
     };
     Ok(Answer::with_text(output, text.trim_end()).truncated(cut))
 }
 
-fn compile(input: &Input) -> Result<RegexMatcher, Fault> {
-    RegexMatcherBuilder::new()
-        .case_insensitive(input.ignore_case)
-        // `^` and `$` are about lines, and `$` comes before a carriage return as well.
-        .multi_line(true)
-        .crlf(true)
-        .size_limit(16 * 1024 * 1024)
-        .dfa_size_limit(64 * 1024 * 1024)
-        .build(&input.pattern)
-        .map_err(|error| {
-            BAD_PATTERN.failed(
-                format!("`{}` is not a regular expression: {error}", input.pattern),
-                "Correct it; put `\\` before `.`, `(`, `[`, `{`, `*`, `+`, `?` and `|` that are meant literally.",
-            )
-        })
+/// The pattern, ready to search, and how long the lines may be that it is searched in.
+fn compile(input: &Input) -> Result<(RegexMatcher, usize), Fault> {
+    let mut why = String::new();
+    for (size, longest) in REACH {
+        let compiled = RegexMatcherBuilder::new()
+            .case_insensitive(input.ignore_case)
+            // `^` and `$` are about lines, and `$` comes before a carriage return as well.
+            .multi_line(true)
+            .crlf(true)
+            .size_limit(size)
+            .dfa_size_limit(MAX_LEARNT)
+            .build(&input.pattern);
+        match compiled {
+            Ok(matcher) => return Ok((matcher, longest)),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    // The pattern comes first in what the parser says, the reason last.
+    let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    Err(BAD_PATTERN.failed(
+        format!("`{}` is not a regular expression: {}", brief(&input.pattern), brief(why)),
+        "Correct it; put `\\` before `.`, `(`, `[`, `{`, `*`, `+`, `?` and `|` that are meant literally.",
+    ))
 }
 
 /// Which files are searched.
@@ -229,12 +251,14 @@ impl Filter {
 struct Counts {
     searched: u64,
     binary: u64,
+    long_lines: u64,
     unreadable: u64,
 }
 
 /// One search, shared by all threads.
 struct Search<'a> {
     matcher: RegexMatcher,
+    longest: usize,
     context: usize,
     most: usize,
     stop: &'a StopFlag,
@@ -274,6 +298,7 @@ impl Search<'_> {
         for worker in walked.gathered {
             counts.searched += worker.counts.searched;
             counts.binary += worker.counts.binary;
+            counts.long_lines += worker.counts.long_lines;
             counts.unreadable += worker.counts.unreadable;
         }
         Ok(counts)
@@ -285,16 +310,19 @@ impl Search<'_> {
             .binary_detection(BinaryDetection::quit(0))
             .before_context(self.context)
             .after_context(self.context)
-            .heap_limit(Some(MAX_LINE_HELD))
+            .heap_limit(Some(self.longest))
             .build();
         Worker { searcher, matcher: self.matcher.clone(), counts: Counts::default() }
     }
 
     fn file(&self, worker: &mut Worker, place: Vec<u8>, file: &File) {
         let keep = if self.kept().wants(&place) { self.most } else { 0 };
-        let mut hits = Hits { matcher: &worker.matcher, keep, lines: Vec::new(), kept: 0, total: 0, binary: false };
+        let matcher = &worker.matcher;
+        let mut hits = Hits { matcher, stop: self.stop, keep, lines: Vec::new(), kept: 0, total: 0, binary: false };
         let reader = Stoppable { file, stop: self.stop };
         match worker.searcher.search_reader(&worker.matcher, reader, &mut hits) {
+            // The kernel's errors have a number; without one it is the searcher's own, whose memory is full.
+            Err(error) if error.raw_os_error().is_none() => worker.counts.long_lines += 1,
             Err(_) => worker.counts.unreadable += 1,
             Ok(()) if hits.binary => worker.counts.binary += 1,
             Ok(()) => {
@@ -335,6 +363,7 @@ struct Line {
 /// What was found in one file.
 struct Hits<'a> {
     matcher: &'a RegexMatcher,
+    stop: &'a StopFlag,
     /// How many matching lines are kept; the rest are counted.
     keep: usize,
     lines: Vec<Line>,
@@ -347,6 +376,9 @@ impl Sink for Hits<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        if self.stop.is_raised() {
+            return Err(io::Error::other("stopped"));
+        }
         self.total += 1;
         if self.kept < self.keep {
             self.kept += 1;
@@ -404,6 +436,7 @@ impl Page {
         let (bytes, lines_left) = (text::byte_budget(cx), text::line_budget(cx));
         let mut page = Self { text: String::new(), matches: Vec::new() };
         let mut lines_shown = 0;
+        let mut typed = 0;
         for (place, lines) in kept.into_sorted() {
             let path = shown(&place);
             let named = one_line(&path).into_owned();
@@ -421,16 +454,21 @@ impl Page {
                 if full {
                     return page;
                 }
-                page.text.push_str(&shown);
                 if line.matches {
-                    let context = around(&lines, i, context);
-                    page.matches.push(Match {
+                    let found = Match {
                         path: path.clone(),
                         line: line.number,
                         text: line.text.clone(),
-                        context,
-                    });
+                        context: around(&lines, i, context),
+                    };
+                    // A line is context of many matches, so the typed form can be many times the text.
+                    typed += serde_json::to_string(&found).map_or(0, |json| json.len());
+                    if typed > 2 * cx.caps().output_bytes {
+                        return page;
+                    }
+                    page.matches.push(found);
                 }
+                page.text.push_str(&shown);
             }
         }
         page
@@ -474,7 +512,7 @@ mod tests {
                     { "path": "src/a.rs", "line": 2, "text": "use foo;" },
                     { "path": "src/a.rs", "line": 3, "text": "  foo(x)" },
                 ],
-                "total": 3, "files_searched": 2, "skipped_binary": 0, "unreadable": 0,
+                "total": 3, "files_searched": 2, "skipped_binary": 0, "skipped_long_lines": 0, "unreadable": 0,
             })
         );
     }
@@ -563,13 +601,41 @@ mod tests {
         assert!(text.len() <= MAX_LINE + 8, "{}", text.len());
     }
 
+    /// A pattern and the longest line it is searched in, or none when it is too large altogether.
+    fn check_reach(pattern: &str, expected: Option<usize>) {
+        let desk = Desk::with(&[("a", "ab")]);
+        let arguments = json!({ "pattern": pattern });
+        let Some(longest) = expected else {
+            return assert_eq!(desk.code(tool, arguments), "bad_pattern", "{pattern}");
+        };
+        desk.file("fits", [vec![b' '; longest - 2], b"\n".to_vec()].concat());
+        let output = desk.call(tool, arguments.clone()).unwrap();
+        assert_eq!(output.structured["skipped_long_lines"], json!(0), "{pattern}");
+        desk.file("long", vec![b' '; longest + 1]);
+        let output = desk.call(tool, arguments).unwrap();
+        let remark = format!("[1 files have a line over {longest} bytes and were left out]");
+        assert_eq!(output.text.lines().last(), Some(remark.as_str()), "{pattern}");
+        let counts = (&output.structured["skipped_long_lines"], &output.structured["unreadable"]);
+        assert_eq!(counts, (&json!(1), &json!(0)), "{pattern}");
+    }
+
     #[test]
-    fn a_line_that_does_not_fit_into_memory_is_counted_as_unreadable() {
-        let desk = Desk::with(&[("a", "x")]);
-        desk.file("long", vec![b'x'; MAX_LINE_HELD + 100_000]);
-        let output = desk.call(tool, json!({ "pattern": "x" })).unwrap();
-        assert_eq!(output.text, "a:1:x\n[1 files or directories could not be read]");
-        assert_eq!(output.structured["unreadable"], json!(1));
+    fn the_larger_the_pattern_the_shorter_the_lines() {
+        check_reach("fn main", Some(256 * 1024));
+        check_reach("[ab]{0,999}a[ab]{999}c", Some(64 * 1024));
+        check_reach("(?:[ab]{0,999}a[ab]{0,999}b){0,2}c", Some(16 * 1024));
+        check_reach("(?:[ab]{0,999}a[ab]{0,999}b){0,8}c", None);
+    }
+
+    #[test]
+    fn a_bad_pattern_is_told_in_short() {
+        let desk = Desk::new();
+        let told = |pattern: &str| desk.call(tool, json!({ "pattern": pattern })).unwrap_err().message;
+        assert_eq!(told("a("), "`a(` is not a regular expression: unclosed group");
+        assert_eq!(
+            told(&"(".repeat(4000)),
+            format!("`{}...` is not a regular expression: unclosed group", "(".repeat(197))
+        );
     }
 
     #[test]
@@ -596,6 +662,45 @@ mod tests {
         assert!(output.text.starts_with("a:1:hit 1\na:2:hit 2\n[truncated: 2 of 3 matches"), "{}", output.text);
         assert_eq!(output.structured["matches"].as_array().unwrap().len(), 2);
         assert_eq!(output.structured["total"], json!(3));
+    }
+
+    #[test]
+    fn context_counts_for_each_match_that_repeats_it() {
+        let line = format!("{}\n", "\u{1}".repeat(400));
+        let lines: String = (0..200).map(|n| if n % 3 == 0 { "hit\n" } else { line.as_str() }).collect();
+        let desk = Desk::with(&[("a", &lines)]);
+        let output = desk.call(tool, json!({ "pattern": "hit", "context_lines": 20 })).unwrap();
+        let size = output.structured.to_string().len();
+        assert!(size < 2 * Caps::DEFAULT.output_bytes + 512, "{size}");
+        let shown = output.structured["matches"].as_array().unwrap().len() as u64;
+        assert!(shown > 0);
+        assert_eq!(output.truncated, Some(Truncated { shown, total: 67, unit: Unit::Items }));
+    }
+
+    #[test]
+    fn a_search_ends_at_the_next_match_when_the_call_is_stopped() {
+        let (stop, matcher) = (StopFlag::default(), RegexMatcher::new("x").unwrap());
+        let mut hits =
+            Hits { matcher: &matcher, stop: &stop, keep: 0, lines: Vec::new(), kept: 0, total: 0, binary: false };
+        Searcher::new().search_slice(&matcher, b"x\nx\n", &mut hits).unwrap();
+        assert_eq!(hits.total, 2);
+        stop.cancel();
+        assert!(Searcher::new().search_slice(&matcher, b"x\nx\n", &mut hits).is_err());
+        assert_eq!(hits.total, 2);
+    }
+
+    #[test]
+    fn a_costly_search_ends_when_the_call_is_stopped() {
+        // Searched to its end, this takes many minutes.
+        let desk = Desk::with(&[("a", &format!("{}\n", "abbabaabbaababba".repeat(500)).repeat(1_000))]);
+        let pattern = "(?:[ab]{0,999}a[ab]{0,999}b){0,4}c";
+        std::thread::scope(|scope| {
+            let search = scope.spawn(|| desk.call(tool, json!({ "pattern": pattern })));
+            // Most likely it is in the middle of a piece by then.
+            std::thread::sleep(Duration::from_millis(100));
+            desk.stop.cancel();
+            assert_eq!(search.join().unwrap().unwrap_err().code, "cancelled");
+        });
     }
 
     #[test]
