@@ -66,7 +66,6 @@ struct Input {
     pattern: String,
     /// Where to look, relative to the workspace or absolute inside it.
     #[serde(default = "here")]
-    #[schemars(length(max = 4096))]
     path: String,
     /// How many directories deep: 1 is only what is directly in `path`, 0 is no limit.
     #[serde(default)]

@@ -78,7 +78,6 @@ struct Input {
     pattern: String,
     /// The file or directory to search, relative to the workspace or absolute inside it.
     #[serde(default = "here")]
-    #[schemars(length(max = 4096))]
     path: String,
     /// Only files that this glob matches; with `!` in front, only those it does not. Empty for all.
     #[serde(default)]

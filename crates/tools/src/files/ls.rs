@@ -48,7 +48,6 @@ pub(crate) fn tool() -> Tool {
 struct Input {
     /// The directory, relative to the workspace or absolute inside it.
     #[serde(default = "here")]
-    #[schemars(length(max = 4096))]
     path: String,
     /// Only names that this glob matches; empty for all.
     #[serde(default)]

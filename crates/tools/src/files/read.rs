@@ -58,7 +58,6 @@ const DEFAULT_LIMIT: usize = 2_000;
 #[serde(deny_unknown_fields)]
 struct Input {
     /// The file, relative to the workspace or absolute inside it.
-    #[schemars(length(max = 4096))]
     path: String,
     /// How many lines to skip.
     #[serde(default)]

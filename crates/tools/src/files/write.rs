@@ -63,7 +63,6 @@ pub(crate) fn tool() -> Tool {
 #[serde(deny_unknown_fields)]
 struct Input {
     /// The file, relative to the workspace or absolute inside it.
-    #[schemars(length(max = 4096))]
     path: String,
     /// All of the new content.
     content: String,
