@@ -170,7 +170,7 @@ agents:
     roles: [builder, tester]
     constraints:
       network: allowlist_only
-      network_allowlist: [Crates.io, 'db.internal:5432']
+      network_allowlist: [Docs.Example.com, 'db.internal:5432']
       requires_approval: [database_write]
 ",
     );
@@ -181,7 +181,7 @@ agents:
         git: Sourced { value: GitLevel::ReadAndBranch, source: line(4) },
         network: Sourced { value: NetworkMode::AllowlistOnly, source: line(12) },
         network_allowlist: vec![
-            Sourced { value: "crates.io".into(), source: line(13) },
+            Sourced { value: "docs.example.com".into(), source: line(13) },
             Sourced { value: "db.internal:5432".into(), source: line(13) },
         ],
         requires_approval: [

@@ -139,7 +139,7 @@ const fn ask(
     Rule { id, about, severity: Severity::Ask, hits, must, must_not }
 }
 
-/// Every rule. Examples run with the workspace `/work/space` and the home `/home/me`.
+/// Every rule. Examples run with the workspace `/srv/space` and the home `/home/me`.
 pub const RULES: &[Rule] = &[
     deny(
         "delete_system",
@@ -182,7 +182,7 @@ pub const RULES: &[Rule] = &[
         &[
             "rm -rf build",
             "rm -rf ./x",
-            "rm -rf /work/space/target",
+            "rm -rf /srv/space/target",
             "rm -rf /tmp/build",
             "echo \"rm -rf /\"",
             "git log --grep 'rm -rf /'",

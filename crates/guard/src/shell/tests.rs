@@ -10,7 +10,7 @@ use super::{
 };
 
 fn place() -> Place {
-    Place::at("/work/space", "/home/me")
+    Place::at("/srv/space", "/home/me")
 }
 
 fn reads(script: &str) -> Reading {
@@ -303,16 +303,16 @@ fn effects_name_the_paths_they_touch() {
     let check = |script, expected: &str, risk: &str| {
         assert_eq!((script, effects(script)), (script, (expected.to_owned(), risk.to_owned())));
     };
-    check("cat a/../b", "fs_read /work/space/b", "low");
-    check("cd src && cat x", "fs_read /work/space/src, fs_read /work/space/src/x", "low");
-    check("(cd src; cat x); cat y", "fs_read /work/space/src, fs_read /work/space/src/x, fs_read /work/space/y", "low");
-    check("echo x > y", "fs_write /work/space/y", "medium");
-    check("rm -rf build", "fs_delete /work/space/build", "high");
+    check("cat a/../b", "fs_read /srv/space/b", "low");
+    check("cd src && cat x", "fs_read /srv/space/src, fs_read /srv/space/src/x", "low");
+    check("(cd src; cat x); cat y", "fs_read /srv/space/src, fs_read /srv/space/src/x, fs_read /srv/space/y", "low");
+    check("echo x > y", "fs_write /srv/space/y", "medium");
+    check("rm -rf build", "fs_delete /srv/space/build", "high");
     check("cat /opt/x", "fs_read /opt/x, outside_workspace /opt/x", "low");
     check("curl e", "exec curl, network curl", "medium");
-    check("cat .env", "fs_read /work/space/.env, reads_secret /work/space/.env", "high");
-    check("cp a b", "fs_read /work/space/a, fs_write /work/space/b", "medium");
-    check("dd if=a of=b", "fs_read /work/space/a, fs_write /work/space/b", "medium");
+    check("cat .env", "fs_read /srv/space/.env, reads_secret /srv/space/.env", "high");
+    check("cp a b", "fs_read /srv/space/a, fs_write /srv/space/b", "medium");
+    check("dd if=a of=b", "fs_read /srv/space/a, fs_write /srv/space/b", "medium");
     check("echo x 2>/dev/null", "", "low");
     check("cat $(ls)", "fs_read ?", "low");
     check("sudo ls", "exec sudo, privileged sudo", "critical");
