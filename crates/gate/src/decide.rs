@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_contract::{
-    ActionType, Decided, Effect, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
+    ActionType, Decided, Effect, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
 };
 
 use crate::{Agent, Constraints, Policy, condition::Condition};
@@ -39,6 +39,12 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// What a person at the command line gives to a program they start themselves. There is no agent, so there is no
+    /// policy to ask; a command that takes a call from an agent must not use this.
+    pub fn of_operator(needs: Needs) -> Self {
+        Self { needs, constraints: Arc::new(Constraints::of(Level::Custom)) }
+    }
+
     /// The hands the call gets.
     pub fn needs(&self) -> &Needs {
         &self.needs

@@ -235,6 +235,7 @@ fn place(house: &House, agent: &Agent, entry: &Entry, permit: &Permit, watch: &W
         }
     }
     Ok(Hands {
+        programs: None,
         workspace: house.workspace(agent, permit)?,
         clock: house.clock.clone(),
         progress: watch.progress.clone().map(bounded),

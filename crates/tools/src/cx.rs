@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use toolgate_contract::{Caps, Fault};
+use toolgate_contract::{Caps, Fault, Job, Ran, TerminalSize};
 
 use crate::Workspace;
 
@@ -64,8 +64,44 @@ impl StopFlag {
     }
 }
 
+/// The room a call was given, as its body sees it: a way to run programs.
+///
+/// Dropped with the call, except for terminals, which stay until they are closed, end by themselves or are idle too
+/// long. A terminal belongs to the agent that opened it; nobody else's id is ever found.
+pub trait Programs: Send + Sync {
+    /// Runs a job to its end. The job ends early when `stop` is raised.
+    fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault>;
+
+    /// Starts a job on a terminal of this size, and gives its name.
+    fn open_terminal(&self, job: &Job, size: TerminalSize) -> Result<String, Fault>;
+
+    /// Types into a terminal.
+    fn type_into(&self, terminal: &str, bytes: &[u8]) -> Result<(), Fault>;
+
+    /// What a terminal shows, once it has been quiet for a moment or `wait` is over.
+    fn look_at(&self, terminal: &str, wait: Duration, stop: &StopFlag) -> Result<Seen, Fault>;
+
+    /// Ends a terminal.
+    fn close_terminal(&self, terminal: &str) -> Result<Ran, Fault>;
+}
+
+/// What a terminal shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The screen as a person would read it, without trailing blanks.
+    pub screen: String,
+    /// What scrolled off since the last look, oldest first.
+    pub scrolled: String,
+    /// Row and column of the cursor, counting from 0.
+    pub cursor: (u16, u16),
+    /// The program is still there.
+    pub running: bool,
+}
+
 /// What a body is given for one call.
 pub struct Hands {
+    /// The room, if the permit grants programs.
+    pub programs: Option<Arc<dyn Programs>>,
     /// The workspace, if the permit grants files, with the access it grants.
     pub workspace: Option<Workspace>,
     /// The time.
@@ -99,6 +135,17 @@ impl Cx {
                 "needs_not_declared",
                 "the tool reached for files it did not declare",
                 "Declare `needs.files` in the tool's definition.",
+            )
+        })
+    }
+
+    /// The room. Only for tools that declared programs among their needs.
+    pub fn programs(&self) -> Result<&dyn Programs, Fault> {
+        self.hands.programs.as_deref().ok_or_else(|| {
+            Fault::refused(
+                "needs_not_declared",
+                "the tool reached for a program it did not declare",
+                "Declare `needs.exec` in the tool's definition.",
             )
         })
     }

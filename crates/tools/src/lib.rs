@@ -10,7 +10,7 @@ mod files;
 mod tool;
 mod utility;
 
-pub use cx::{Clock, Cx, Hands, Progress, ProgressSink, StopFlag};
+pub use cx::{Clock, Cx, Hands, Programs, Progress, ProgressSink, Seen, StopFlag};
 pub use files::{Protected, Workspace};
 pub use tool::{Answer, Body, Output, Pace, Tool};
 

@@ -222,6 +222,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
     let workspace = Workspace::open(dir.path(), Protected::default()).unwrap();
     let files = tool.def.needs.files;
     let cx = Cx::new(Hands {
+        programs: None,
         workspace: (files != Files::None).then(|| workspace.with_access(files)),
         clock: Arc::new(Epoch),
         progress: None,

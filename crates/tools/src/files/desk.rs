@@ -132,6 +132,7 @@ impl Desk {
     pub(crate) fn cx(&self, tool: &Tool, caps: Caps) -> Cx {
         let workspace = Workspace::open(self.dir.path(), Protected::default()).unwrap();
         Cx::new(Hands {
+            programs: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(NoClock),
             progress: None,

@@ -1,0 +1,15 @@
+//! Rooms: where programs run that nobody has to trust.
+//!
+//! A [`Backend`] opens rooms, a [`Room`] runs jobs, a [`RoomSpec`] says what a room is to be. Every job comes back with
+//! a receipt: the walls that stood around it, as its own process found them. A wall that cannot be put up is a refusal
+//! that names it, never a weaker room.
+//!
+//! `process/` is the backend for Linux; all unsafe code of the project is in `process/sys.rs`.
+
+mod deny_all;
+mod room;
+mod spec;
+
+pub use deny_all::DenyAll;
+pub use room::{Backend, Io, Missing, Probed, Room, RoomError, Source, Terminal};
+pub use spec::{Egress, RoomLimits, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec};
