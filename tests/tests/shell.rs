@@ -53,3 +53,21 @@ fn a_page_says_what_would_happen_and_the_status_says_whether_it_may() {
     let page = bench.run(&["shell", "rm -rf / \u{202e}"]).exits(3).stdout;
     assert!(page.contains("delete_system") && page.contains("\\u{202e}") && !page.contains('\u{202e}'), "{page}");
 }
+
+/// It cuts a character in two. What the reader survives it does not talk about.
+#[test]
+fn a_script_that_a_parser_panics_on_is_asked_about_and_leaves_no_trace_on_stderr() {
+    let script =
+        "export trap${<<EOF` rmx [ $@${x@P} \\\\~ -rfa=\u{200b} @( x ^dountilifexec ' `sudoif {a,b} 1+$( \" ! \u{200b}";
+    let ran = Bench::new().run(&["shell", script]).exits(4);
+    assert_eq!(ran.stderr, "");
+    assert!(ran.stdout.contains("a parser could not cope with it"), "{ran}");
+}
+
+#[test]
+fn a_rules_file_that_waives_what_denies_is_refused() {
+    let bench = Bench::new();
+    bench.put("rules.json", r#"{"allow": ["ls"], "waive": ["delete_system"]}"#);
+    let ran = bench.run(&["shell", "ls", "--rules", "rules.json"]).exits(2);
+    assert!(ran.stderr.contains("cannot be waived"), "{}", ran.stderr);
+}

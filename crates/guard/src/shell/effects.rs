@@ -53,7 +53,7 @@ impl EffectKind {
 pub struct Effect {
     /// What it does.
     pub kind: EffectKind,
-    /// To what: an absolute path or a program; none where the words do not say for certain.
+    /// To what: an absolute path, a program, a `host:port`; none where the words do not say for certain.
     pub target: Option<String>,
 }
 
@@ -184,7 +184,10 @@ pub(super) fn effects(commands: &[Command], place: &Place) -> BTreeSet<Effect> {
             add(EffectKind::ReadsSecret, Some(path));
         }
         if programs::is_network(command) || command.redirects.iter().any(|r| is_socket(r.target.text())) {
-            add(EffectKind::Network, Some(program.to_owned()));
+            match hosts(command) {
+                Some(hosts) => hosts.into_iter().for_each(|host| add(EffectKind::Network, Some(host))),
+                None => add(EffectKind::Network, None),
+            }
         }
         if programs::is_privileged(program) {
             add(EffectKind::Privileged, Some(program.to_owned()));
@@ -200,6 +203,45 @@ pub(super) fn effects(commands: &[Command], place: &Place) -> BTreeSet<Effect> {
         }
     }
     found
+}
+
+/// The hosts a command names by URL, as `host:port`, without the machine itself; none where its words do not say whom
+/// it talks to.
+fn hosts(command: &Command) -> Option<Vec<String>> {
+    let mut hosts = Vec::new();
+    for word in command.operands() {
+        let host = url_host(word.literal()?);
+        hosts.extend(host);
+    }
+    if hosts.is_empty() {
+        return None;
+    }
+    hosts.retain(|host| !is_loopback(host));
+    Some(hosts)
+}
+
+/// `host:port` of a URL. This only names what is asked for; what a connection may reach is not decided by it.
+fn url_host(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let port = match scheme {
+        "http" | "ws" => "80",
+        "https" | "wss" => "443",
+        "ssh" | "sftp" => "22",
+        "git" => "9418",
+        "ftp" => "21",
+        _ => return None,
+    };
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+    let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
+        !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) && (before.ends_with(']') || !before.contains(':'))
+    });
+    (!host.is_empty()).then(|| if has_port { host } else { format!("{host}:{port}") })
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
+    name == "localhost" || name == "[::1]" || name.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 fn is_reading_git(command: &Command) -> bool {

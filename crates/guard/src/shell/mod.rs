@@ -2,17 +2,23 @@
 //!
 //! [`read`] parses a script twice, with two parsers, and brings it down to a flat list of simple commands: wrappers
 //! are unwrapped, substitutions walked, `cd` folded into what follows. Over that list one table of [`rules`] looks for
-//! what should never happen unasked, and [`policy::judge`] holds it against a list of prefixes. What cannot be read
-//! for certain is a [`Doubt`], and a doubt is never a yes.
+//! what should never happen unasked, and [`policy::judge`] holds it against a list of prefixes, which may be one of the
+//! [`profiles`]. An operator adds to the table with rules in the same form ([`UserRules`]). What cannot be read for
+//! certain is a [`Doubt`], and a doubt is never a yes.
+//!
+//! Words that no shell will see are read by [`read_argv`]: there is nothing to parse, and the rest is the same.
 //!
 //! This decides only whether a person is asked. What a command can do is decided by the room it runs in.
 
 mod effects;
 pub mod ir;
 mod limits;
+mod own;
 mod paths;
 pub mod policy;
+pub mod profiles;
 mod programs;
+mod quiet;
 pub mod rules;
 mod second;
 mod unwrap;
@@ -21,18 +27,20 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use toolgate_contract::{Risk, Verdict};
+use toolgate_contract::Risk;
 
 pub use effects::{Effect, EffectKind};
 pub use limits::{MAX_BYTES, MAX_NESTING, MAX_WRAPPERS};
+pub use own::{RuleError, UserRule, UserRules};
 pub use paths::Place;
 
-use ir::{Command, Context, Role};
+use ir::{Assignment, Command, Context, Role, Word};
 use policy::Judgement;
 use rules::{RULES, Rule};
+use walk::Walker;
 
 /// The one doubt that is a no: nobody who is asked can read that much, and neither can this.
 const TOO_LONG: &str = "too_long";
@@ -105,17 +113,39 @@ impl Reading {
 
 /// Reads a script that would run in `place`.
 pub fn read(script: &str, place: &Place) -> Reading {
-    let mut walker = walk::Walker::new(place);
-    if let Some(odd) = script.chars().find(|c| limits::is_odd(*c)) {
-        walker.doubt("odd_character", format!("it holds {}, which is not seen", odd.escape_unicode()));
-    }
-    if script.len() > MAX_BYTES {
-        walker.parse = Parse::Failed;
-        walker.doubt(TOO_LONG, format!("it is longer than {MAX_BYTES} bytes"));
-    } else {
+    let mut walker = Walker::new(place);
+    if admit(&mut walker, [script].into_iter()) {
         walker.script(script, &Context::default());
     }
+    conclude(walker, place)
+}
 
+/// Reads a program and its arguments, which no shell would look at, with the variables set for it.
+pub fn read_argv(argv: &[String], env: &BTreeMap<String, String>, place: &Place) -> Reading {
+    let mut walker = Walker::new(place);
+    if admit(&mut walker, argv.iter().map(String::as_str)) {
+        let assignments =
+            env.iter().map(|(name, value)| Assignment { name: name.clone(), value: Word::new(value) }).collect();
+        walker.argv(argv.iter().map(|word| Word::new(word)).collect(), assignments);
+    }
+    conclude(walker, place)
+}
+
+/// Is it short enough to be read at all?
+fn admit<'t>(walker: &mut Walker<'_>, texts: impl Iterator<Item = &'t str> + Clone) -> bool {
+    if let Some(odd) = texts.clone().flat_map(str::chars).find(|c| limits::is_odd(*c)) {
+        walker.doubt("odd_character", format!("it holds {}, which is not seen", odd.escape_unicode()));
+    }
+    let is_short = texts.map(str::len).sum::<usize>() <= MAX_BYTES;
+    if !is_short {
+        walker.parse = Parse::Failed;
+        walker.doubt(TOO_LONG, format!("it is longer than {MAX_BYTES} bytes"));
+    }
+    is_short
+}
+
+/// Holds what was walked against the table.
+fn conclude(walker: Walker<'_>, place: &Place) -> Reading {
     let mut hits: Vec<Hit> = Vec::new();
     for rule in RULES {
         for at in 0..walker.commands.len() {
@@ -144,15 +174,9 @@ pub fn read(script: &str, place: &Place) -> Reading {
 
 /// What the built-in rules and the doubts say.
 pub fn judge(reading: &Reading) -> Judgement {
-    let mut judgement = Judgement { verdict: Verdict::Allow, rules: Vec::new() };
-    for hit in &reading.hits {
-        let about = hit.command.map_or_else(String::new, |at| reading.commands[at].shown());
-        judgement.tighten(hit.rule.severity.verdict(), hit.rule.id, &about);
-    }
-    for doubt in &reading.doubts {
-        let verdict = if doubt.code == TOO_LONG { Verdict::Deny } else { Verdict::Ask };
-        judgement.tighten(verdict, doubt.code, &doubt.detail);
-    }
+    let mut judgement = Judgement::default();
+    judgement.hits(reading, &[]);
+    judgement.doubts(reading, &[]);
     judgement
 }
 
@@ -162,7 +186,7 @@ fn loose_hits(text: &str, place: &Place) -> Vec<Hit> {
     let pieces = loose_commands(text);
     let starts = pieces.iter().flat_map(|words| loose_windows(words)).filter(|words| rules::is_dangerous(&words[0]));
     for words in starts.take(limits::MAX_LOOSE) {
-        let argv: Vec<ir::Word> = words.iter().map(|word| ir::Word::new(word)).collect();
+        let argv: Vec<Word> = words.iter().map(|word| Word::new(word)).collect();
         let normal = unwrap::normalise(&argv);
         let command = Command {
             argv,

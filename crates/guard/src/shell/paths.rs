@@ -19,6 +19,22 @@ impl Place {
         Self { cwd: workspace.to_owned(), workspace: workspace.to_owned(), home: home.to_owned() }
     }
 
+    /// The same for something that starts in this directory, given as an absolute path or from the workspace.
+    #[must_use]
+    pub fn starting_in(&self, dir: &str) -> Self {
+        let cwd = resolve(Some(&self.workspace), dir).unwrap_or_else(|| self.workspace.clone());
+        Self { cwd, ..self.clone() }
+    }
+
+    /// A path as a call would name it: from the workspace, where it lies in it.
+    pub fn shown<'p>(&self, path: &'p str) -> &'p str {
+        match path.strip_prefix(self.workspace.trim_end_matches('/')) {
+            Some("" | "/") => ".",
+            Some(rest) if rest.starts_with('/') => &rest[1..],
+            _ => path,
+        }
+    }
+
     /// Is the path outside the workspace? The usual devices are nowhere.
     pub fn is_outside(&self, path: &str) -> bool {
         !is_under(path, &self.workspace) && !is_plain_device(path)

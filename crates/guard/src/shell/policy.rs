@@ -1,42 +1,71 @@
 //! A list of prefixes, and what it says about a script.
 //!
-//! Denied prefixes are about what runs, however it is spelled or wrapped. Allowed prefixes are about what is certain:
-//! every command of the script must have one, and nothing about the script may be in doubt.
+//! Denied and asked prefixes are about what runs, however it is spelled or wrapped. Allowed prefixes are about what is
+//! certain: every command of the script must have one, and nothing about the script may be in doubt.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toolgate_contract::Verdict;
 
 use super::{
-    Reading,
+    Reading, TOO_LONG, UserRules,
     effects::touches,
     ir::{Command, Flow, Role, Why, Word},
     paths::{Place, is_plain_device, is_shared, is_under, resolve},
     programs::{self, Files},
+    rules::{RULES, Severity},
 };
 
 /// What a rules file holds.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Rules {
     /// Commands that may run, as the words they start with.
-    #[serde(default)]
     pub allow: Vec<String>,
+    /// Commands a person is asked about, also where a shorter prefix allows them.
+    pub ask: Vec<String>,
     /// Commands that may not.
-    #[serde(default)]
     pub deny: Vec<String>,
-    /// For commands on neither list.
-    #[serde(default)]
+    /// For commands on no list.
     pub default: Answer,
     /// For scripts that write a file by redirection.
-    #[serde(default)]
     pub write_redirect: Answer,
     /// For scripts that cannot be read for certain. `allow` does not hold here: a doubt is asked about at least.
-    #[serde(default)]
     pub unparsable: Answer,
+    /// For programs that lie in the workspace.
+    pub own_programs: Answer,
+    /// For allowed programs with an option that runs or writes something. With words that are not certain they are
+    /// asked about, unless this is `allow`.
+    pub not_plain: Answer,
+    /// Rules of the table and doubts that are not asked about. What denies cannot be waived.
+    pub waive: Vec<String>,
+}
+
+/// Doubts about what names mean rather than about what is said. Where any program may run they are worth nothing.
+const WAIVABLE_DOUBTS: [&str; 2] = ["function", "hijack"];
+
+impl Rules {
+    /// Is there anything in it that could never hold? A sentence about the first such thing.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(empty) = [&self.allow, &self.ask, &self.deny].into_iter().flatten().find(|p| p.trim().is_empty()) {
+            return Err(format!("`{empty}` is no prefix: write the words a command starts with"));
+        }
+        for id in &self.waive {
+            match RULES.iter().find(|rule| rule.id == id) {
+                Some(rule) if rule.severity == Severity::Deny => {
+                    return Err(format!("rule `{id}` denies, and cannot be waived"));
+                }
+                None if !WAIVABLE_DOUBTS.contains(&&**id) => {
+                    return Err(format!("there is no rule `{id}` that could be waived"));
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// An answer in a rules file. Nothing said means ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// Yes.
@@ -63,60 +92,182 @@ impl Answer {
 pub struct Judgement {
     /// The strictest answer.
     pub verdict: Verdict,
-    /// Every rule that spoke for asking or denying: the id, then what it spoke about.
-    pub rules: Vec<(String, String)>,
+    /// What spoke for asking or denying, in the order it was heard.
+    pub spoke: Vec<Spoke>,
 }
 
-/// What the rules file, the built-in rules and the doubts say together. The strictest wins.
+/// One rule that spoke for asking or denying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoke {
+    /// What it said.
+    pub verdict: Verdict,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Its stable name.
+    pub rule: String,
+    /// What it means: `removes a tree outside the workspace`.
+    pub meaning: String,
+    /// The command it spoke about; empty where it is about the whole.
+    pub about: String,
+}
+
+/// Where a rule stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// In the table.
+    Table,
+    /// Nowhere: the script cannot be read for certain.
+    Doubt,
+    /// In the list of prefixes.
+    Prefixes,
+    /// In the operator's own rules.
+    Own,
+}
+
+/// What binds the commands of somebody.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds<'a> {
+    /// The list of prefixes, where there is one.
+    pub prefixes: Option<&'a Rules>,
+    /// The operator's own rules.
+    pub own: &'a UserRules,
+}
+
+impl Bounds<'_> {
+    /// What the list, the operator's rules, the table and the doubts say together. The strictest wins.
+    pub fn judge(&self, reading: &Reading) -> Judgement {
+        let mut judgement = match self.prefixes {
+            Some(rules) => judge(reading, rules),
+            None => super::judge(reading),
+        };
+        self.own.judge(&mut judgement, reading);
+        judgement
+    }
+
+    /// The same for text that is typed into a program nobody can see from here.
+    ///
+    /// Where there is a list of prefixes it must be whole lines of a script, because what is typed in parts is put
+    /// together by the program. Where there is none it need not be a script at all, so doubts do not count.
+    pub fn judge_typed(&self, text: &str, reading: &Reading) -> Judgement {
+        let Some(rules) = self.prefixes else {
+            let mut judgement = Judgement::default();
+            judgement.hits(reading, &[]);
+            self.own.judge(&mut judgement, reading);
+            return judgement;
+        };
+        let mut judgement = judge(reading, rules);
+        self.own.judge(&mut judgement, reading);
+        if !text.ends_with('\n') || text.contains(|c: char| c.is_control() && c != '\n') {
+            let meaning = "it is not a whole line, and what it adds up to is not known";
+            judgement.tighten(Verdict::Ask, Origin::Doubt, "typed_in_part", meaning, "");
+        }
+        judgement
+    }
+}
+
+/// What the list, the table and the doubts say together. The strictest wins.
 pub fn judge(reading: &Reading, rules: &Rules) -> Judgement {
-    let mut judgement = super::judge(reading);
-    if !reading.doubts.is_empty() {
-        judgement.tighten(rules.unparsable.verdict(), "unparsable", "it cannot be read for certain");
+    let mut judgement = Judgement::default();
+    judgement.hits(reading, &rules.waive);
+    if judgement.doubts(reading, &rules.waive) {
+        let meaning = "it cannot be read for certain";
+        judgement.tighten(rules.unparsable.verdict(), Origin::Prefixes, "unparsable", meaning, "");
     }
     for command in &reading.commands {
         judge_command(&mut judgement, command, rules, &reading.place);
     }
     for text in &reading.unread {
         for words in super::loose_commands(text).iter().flat_map(|words| super::loose_windows(words)) {
-            if let Some(prefix) = rules.deny.iter().find(|prefix| has_prefix_loosely(words, prefix)) {
-                judgement.tighten(Verdict::Deny, &format!("deny:{prefix}"), &words.join(" "));
+            for (word, prefixes, verdict) in lists(rules) {
+                if let Some(prefix) = prefixes.iter().find(|prefix| has_prefix_loosely(words, prefix)) {
+                    judgement.prefix(verdict, word, prefix, &words.join(" "));
+                }
             }
         }
     }
     if reading.commands.is_empty() {
-        judgement.tighten(rules.default.verdict(), "default", "it runs nothing");
+        judgement.tighten(rules.default.verdict(), Origin::Prefixes, "default", "it runs nothing", "");
     }
     judgement
 }
 
+/// The lists that speak against a command.
+fn lists(rules: &Rules) -> [(&'static str, &[String], Verdict); 2] {
+    [("deny", &rules.deny, Verdict::Deny), ("ask", &rules.ask, Verdict::Ask)]
+}
+
+impl Default for Judgement {
+    fn default() -> Self {
+        Self { verdict: Verdict::Allow, spoke: Vec::new() }
+    }
+}
+
 impl Judgement {
-    pub(super) fn tighten(&mut self, verdict: Verdict, rule: &str, about: &str) {
+    pub(super) fn tighten(&mut self, verdict: Verdict, origin: Origin, rule: &str, meaning: &str, about: &str) {
         self.verdict = self.verdict.min(verdict);
-        let entry = (rule.to_owned(), about.to_owned());
-        if verdict != Verdict::Allow && !self.rules.contains(&entry) && self.rules.len() < 256 {
-            self.rules.push(entry);
+        let is_known = |spoke: &Spoke| spoke.rule == rule && spoke.about == about && spoke.meaning == meaning;
+        if verdict != Verdict::Allow && !self.spoke.iter().any(is_known) && self.spoke.len() < 256 {
+            let (rule, meaning, about) = (rule.to_owned(), meaning.to_owned(), about.to_owned());
+            self.spoke.push(Spoke { verdict, origin, rule, meaning, about });
         }
+    }
+
+    /// What the table says, without the rules that were waived.
+    pub(super) fn hits(&mut self, reading: &Reading, waived: &[String]) {
+        for hit in &reading.hits {
+            let is_waived = hit.rule.severity == Severity::Ask && waived.iter().any(|id| id == hit.rule.id);
+            if !is_waived {
+                let about = hit.command.map_or_else(String::new, |at| reading.commands[at].shown());
+                self.tighten(hit.rule.severity.verdict(), Origin::Table, hit.rule.id, hit.rule.about, &about);
+            }
+        }
+    }
+
+    /// What the doubts say, without those that were waived. Is there any?
+    pub(super) fn doubts(&mut self, reading: &Reading, waived: &[String]) -> bool {
+        let is_waived = |code: &str| WAIVABLE_DOUBTS.contains(&code) && waived.iter().any(|id| id == code);
+        let mut any = false;
+        for doubt in reading.doubts.iter().filter(|doubt| !is_waived(doubt.code)) {
+            let verdict = if doubt.code == TOO_LONG { Verdict::Deny } else { Verdict::Ask };
+            self.tighten(verdict, Origin::Doubt, doubt.code, &doubt.detail, "");
+            any = true;
+        }
+        any
+    }
+
+    fn prefix(&mut self, verdict: Verdict, list: &str, prefix: &str, about: &str) {
+        let meaning = match verdict {
+            Verdict::Deny => "is on the list of commands that may not run",
+            Verdict::Ask | Verdict::Allow => "is on the list of commands that are asked about",
+        };
+        self.tighten(verdict, Origin::Prefixes, &format!("{list}:{prefix}"), meaning, about);
     }
 }
 
 fn judge_command(judgement: &mut Judgement, command: &Command, rules: &Rules, place: &Place) {
     let shown = command.shown();
-    if let Some(prefix) = rules.deny.iter().find(|prefix| is_denied(command, prefix)) {
-        judgement.tighten(Verdict::Deny, &format!("deny:{prefix}"), &shown);
+    for (word, prefixes, verdict) in lists(rules) {
+        if let Some(prefix) = prefixes.iter().find(|prefix| is_denied(command, prefix)) {
+            judgement.prefix(verdict, word, prefix, &shown);
+        }
     }
+    let mut tighten = |answer: Answer, rule: &str, meaning: &str, about: &str| {
+        judgement.tighten(answer.verdict(), Origin::Prefixes, rule, meaning, about);
+    };
     for redirect in &command.redirects {
         let path = resolve(command.cwd.as_deref(), redirect.target.text());
         let is_nowhere = redirect.target.literal().is_some() && path.as_deref().is_some_and(is_plain_device);
         if redirect.flow == Flow::Write && !is_nowhere {
-            judgement.tighten(rules.write_redirect.verdict(), "write_redirect", &format!("> {}", redirect.target));
+            let about = format!("> {}", redirect.target);
+            tighten(rules.write_redirect, "write_redirect", "writes a file by redirection", &about);
         }
-        if redirect.flow != Flow::Write && redirect.target.why().is_some_and(|why| why >= Why::Variable) {
-            judgement.tighten(rules.unparsable.verdict(), "uncertain_input", &redirect.target.to_string());
+        if redirect.flow != Flow::Write && is_uncertain(&redirect.target, rules) {
+            tighten(rules.unparsable, "uncertain_input", "is given what is not certain", &redirect.target.to_string());
         }
     }
     for assignment in &command.assignments {
-        if assignment.value.why().is_some_and(|why| why >= Why::Variable) {
-            judgement.tighten(rules.unparsable.verdict(), "uncertain_value", &assignment.name);
+        if is_uncertain(&assignment.value, rules) {
+            tighten(rules.unparsable, "uncertain_value", "is set to what is not certain", &assignment.name);
         }
     }
     if command.words.is_empty() || matches!(command.role, Role::Transparent | Role::Call) {
@@ -125,14 +276,30 @@ fn judge_command(judgement: &mut Judgement, command: &Command, rules: &Rules, pl
     if programs::is_flow(command.program()) && command.is_system_program {
         return;
     }
-    match rules.allow.iter().find(|prefix| is_allowed(command, prefix)) {
-        None => judgement.tighten(rules.default.verdict(), "default", &shown),
-        Some(_) => {
-            if let Some(what) = not_plain(command, place) {
-                judgement.tighten(Verdict::Ask, "not_plain", &format!("{shown}: {what}"));
-            }
-        }
+    if !rules.allow.iter().any(|prefix| is_allowed(command, prefix)) {
+        return match is_own(command, place) {
+            true => tighten(rules.own_programs, "own_program", "is a program of the workspace", &shown),
+            false => tighten(rules.default, "default", "is not among the commands that may run", &shown),
+        };
     }
+    if let Some((kind, what)) = not_plain(command, place) {
+        let verdict = match kind {
+            NotPlain::Acts => rules.not_plain.verdict(),
+            NotPlain::Uncertain => rules.not_plain.verdict().max(Verdict::Ask),
+        };
+        judgement.tighten(verdict, Origin::Prefixes, "not_plain", &what, &shown);
+    }
+}
+
+/// Does it hold what comes from outside the script, where that matters?
+fn is_uncertain(word: &Word, rules: &Rules) -> bool {
+    rules.not_plain != Answer::Allow && word.why().is_some_and(|why| why >= Why::Variable)
+}
+
+/// Is it a program that lies in the workspace, named by its path?
+fn is_own(command: &Command, place: &Place) -> bool {
+    let name = command.argv.first().and_then(Word::literal).filter(|name| name.contains('/'));
+    name.and_then(|name| resolve(command.cwd.as_deref(), name)).is_some_and(|path| is_under(&path, &place.workspace))
 }
 
 fn is_denied(command: &Command, prefix: &str) -> bool {
@@ -168,14 +335,25 @@ fn is_allowed(command: &Command, prefix: &str) -> bool {
         && words.iter().zip(&wanted).all(|(word, want)| *word == Some(want))
 }
 
+/// How an allowed program can be more than the program that was allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NotPlain {
+    /// It runs or writes something else.
+    Acts,
+    /// A word of it is not certain.
+    Uncertain,
+}
+
 /// Why an allowed program, used like this, is more than the program that was allowed.
-fn not_plain(command: &Command, place: &Place) -> Option<String> {
+fn not_plain(command: &Command, place: &Place) -> Option<(NotPlain, String)> {
     let program = command.program();
+    let uncertain = |why: String| Some((NotPlain::Uncertain, why));
     if let Some(option) = programs::risky_option(command) {
-        return Some(format!("`{option}` runs or writes something"));
+        return Some((NotPlain::Acts, format!("`{option}` runs or writes something")));
     }
     if program == "git" && !is_own_repository(command.cwd.as_deref(), place) {
-        return Some("the repository's own config may run programs, and others can write it".to_owned());
+        let why = "the repository's own config may run programs, and others can write it";
+        return Some((NotPlain::Acts, why.to_owned()));
     }
     let has_risky_options = programs::has_risky_options(program);
     let mut ended = false;
@@ -183,16 +361,16 @@ fn not_plain(command: &Command, place: &Place) -> Option<String> {
         ended |= word.text() == "--";
         let Some(why) = word.why() else { continue };
         if why >= Why::Variable {
-            return Some(format!("`{word}`: {}", why.as_str()));
+            return uncertain(format!("`{word}`: {}", why.as_str()));
         }
         if has_risky_options && !ended && word.may_be_option() {
-            return Some(format!("`{word}` may turn out to be an option"));
+            return uncertain(format!("`{word}` may turn out to be an option"));
         }
     }
     if programs::files(program) == Files::Reads {
         let is_blind = |word: &Word| word.text().contains(super::ir::UNKNOWN);
         if let Some((_, word)) = touches(command).iter().find(|(_, word)| is_blind(word)) {
-            return Some(format!("which file `{word}` names is not certain"));
+            return uncertain(format!("which file `{word}` names is not certain"));
         }
     }
     None

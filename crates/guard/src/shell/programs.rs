@@ -148,10 +148,17 @@ pub(super) fn risky_option(command: &Command) -> Option<String> {
         "ssh" | "scp" | "sftp" => ("oFEJSLRDNfw", &["--"]),
         "rsync" => ("e", &["--rsh", "--rsync-path", "--files-from", "--remove-source-files", "--delete"]),
         "curl" => (
-            "oOKTFdXHuEJD",
+            "oOKTFdXHuEJDcwQ",
             &[
                 "--output",
                 "--remote-name",
+                "--remote-name-all",
+                "--write-out",
+                "--quote",
+                "--unix-socket",
+                "--abstract-unix-socket",
+                "--engine",
+                "--ssl-sessions",
                 "--config",
                 "--upload-file",
                 "--data",
@@ -184,7 +191,6 @@ pub(super) fn risky_option(command: &Command) -> Option<String> {
         "bat" => ("", &["--pager", "--paging", "--map-syntax"]),
         "tree" => ("oR", &["--output"]),
         "date" => ("s", &["--set"]),
-        "xxd" => ("r", &["--revert"]),
         "yq" => ("i", &["--inplace", "--in-place"]),
         "split" => ("", &["--filter"]),
         "diff" | "sdiff" => ("o", &["--output"]),
@@ -208,7 +214,8 @@ pub(super) fn risky_option(command: &Command) -> Option<String> {
         }
         "sed" => return sed_option(command),
         "awk" | "gawk" | "mawk" | "nawk" => return awk_option(command),
-        "uniq" => return command.operands().nth(1).map(|file| format!("an output file, {file}")),
+        "xxd" if command.has_short('r') || command.has_long("--revert") => return Some("-r".to_owned()),
+        "uniq" | "xxd" => return command.operands().nth(1).map(|file| format!("an output file, {file}")),
         _ => return None,
     };
     // The first word of `tar` is a cluster of options also without its dash.

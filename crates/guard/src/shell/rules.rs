@@ -4,6 +4,7 @@
 //! that merely mentions it does not. Each carries scripts that must hit it and scripts that must not; one test runs
 //! them all.
 
+use serde::{Deserialize, Serialize};
 use toolgate_contract::Verdict;
 
 use super::{
@@ -15,7 +16,8 @@ use super::{
 };
 
 /// What a hit is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// A person decides.
     Ask,

@@ -93,7 +93,7 @@ fn what_is_plain_and_allowed_is_not_asked_about() {
     ] {
         let rules: Rules = serde_json::from_str(FILE).unwrap();
         let judgement = policy::judge(&reads(script), &rules);
-        assert_eq!((script, judgement.verdict, judgement.rules), (script, Verdict::Allow, Vec::new()));
+        assert_eq!((script, judgement.verdict, judgement.spoke), (script, Verdict::Allow, Vec::new()));
     }
 }
 
@@ -309,7 +309,17 @@ fn effects_name_the_paths_they_touch() {
     check("echo x > y", "fs_write /srv/space/y", "medium");
     check("rm -rf build", "fs_delete /srv/space/build", "high");
     check("cat /opt/x", "fs_read /opt/x, outside_workspace /opt/x", "low");
-    check("curl e", "exec curl, network curl", "medium");
+    check("curl e", "exec curl, network ?", "medium");
+    check("curl -s https://u:p@A.example.com/x", "exec curl, network a.example.com:443", "medium");
+    check("git clone ssh://git@h:2222/r", "exec git, network h:2222", "medium");
+    check("curl http://localhost:3000/a http://127.0.0.1 'http://[::1]:5/'", "exec curl", "medium");
+    check("curl http://localhost $X", "exec curl, network ?", "medium");
+    check(
+        "curl http://a.example/ 'http://[2001:db8::1]/'",
+        "exec curl, network [2001:db8::1]:80, network a.example:80",
+        "medium",
+    );
+    check("curl http://localhost@e.example/", "exec curl, network e.example:80", "medium");
     check("cat .env", "fs_read /srv/space/.env, reads_secret /srv/space/.env", "high");
     check("cp a b", "fs_read /srv/space/a, fs_write /srv/space/b", "medium");
     check("dd if=a of=b", "fs_read /srv/space/a, fs_write /srv/space/b", "medium");
@@ -481,4 +491,93 @@ mod survives {
             assert_ne!((open, judge(&reads(&script)).verdict), (open, Verdict::Allow));
         }
     }
+}
+
+#[test]
+fn words_that_no_shell_sees_are_read_as_they_are() {
+    let reads = |argv: &[&str], env: &[(&str, &str)]| {
+        let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        super::read_argv(&argv, &env, &place())
+    };
+    let rules: Rules = serde_json::from_str(FILE).unwrap();
+    let verdict = |argv: &[&str]| policy::judge(&reads(argv, &[]), &rules).verdict;
+    for argv in [
+        &["git", "log"][..],
+        &["echo", "$HOME; rm x"],
+        &["echo", "$(rm x)", "`rm x`", "> y", "'"],
+        &["grep", "a\nb", "x"],
+        &["bash", "-c", "git log | head"],
+    ] {
+        assert_eq!((argv, verdict(argv)), (argv, Verdict::Allow));
+    }
+    for argv in [
+        &["rm", "x"][..],
+        &["/bin/rm", "x"],
+        &["env", "A=1", "nice", "rm", "x"],
+        &["bash", "-c", "git log; rm x"],
+        &["find", ".", "-exec", "rm", "{}", ";"],
+        &["git", "-C", "d", "push"],
+        &["bash", "-c", &format!("{}rm x", "env ".repeat(50))],
+        &["ls", &"x".repeat(super::MAX_BYTES)],
+    ] {
+        assert_eq!((argv, verdict(argv)), (argv, Verdict::Deny));
+    }
+    for argv in [&["ls;rm"][..], &["./ls"], &["ls", "\u{200b}"], &["sh", "-c", "$X"], &[""], &[]] {
+        assert_eq!((argv, verdict(argv)), (argv, Verdict::Ask));
+    }
+    let hijacked = reads(&["ls"], &[("LD_PRELOAD", "x")]);
+    assert_eq!(judge(&hijacked).verdict, Verdict::Ask);
+    assert_eq!(judge(&reads(&["ls"], &[("A", "$B")])).verdict, Verdict::Allow);
+    assert_eq!(hijacked.programs(), ["ls"]);
+}
+
+#[test]
+fn what_is_typed_must_be_whole_lines_where_there_is_a_list() {
+    let rules: Rules = serde_json::from_str(FILE).unwrap();
+    let own = super::UserRules::default();
+    let typed = |prefixes, text: &str| policy::Bounds { prefixes, own: &own }.judge_typed(text, &reads(text)).verdict;
+    for (text, listed, free) in [
+        ("git log\n", Verdict::Allow, Verdict::Allow),
+        ("ls\ngit status\n", Verdict::Allow, Verdict::Allow),
+        ("git lo", Verdict::Ask, Verdict::Allow),
+        ("git log", Verdict::Ask, Verdict::Allow),
+        ("git log\t\n", Verdict::Ask, Verdict::Allow),
+        ("rm x\n", Verdict::Deny, Verdict::Allow),
+        ("print('x\n", Verdict::Ask, Verdict::Allow),
+        ("sudo ls\n", Verdict::Ask, Verdict::Ask),
+        ("rm -rf /\n", Verdict::Deny, Verdict::Deny),
+    ] {
+        assert_eq!((text, typed(Some(&rules), text), typed(None, text)), (text, listed, free));
+    }
+}
+
+#[test]
+fn what_a_list_asks_about_is_asked_about_though_a_shorter_prefix_allows_it() {
+    let rules = Rules { allow: vec!["git".into()], ask: vec!["git push".into()], ..Rules::default() };
+    for (script, expected) in [
+        ("git pull", Verdict::Allow),
+        ("git push", Verdict::Ask),
+        ("git -C x push -n", Verdict::Ask),
+        ("echo 'x; git push", Verdict::Ask),
+    ] {
+        assert_eq!((script, policy::judge(&reads(script), &rules).verdict), (script, expected));
+    }
+}
+
+#[test]
+fn what_is_waived_is_not_asked_about_and_what_denies_stays() {
+    let waive = |ids: &[&str]| Rules {
+        default: policy::Answer::Allow,
+        waive: ids.iter().map(|id| (*id).to_owned()).collect(),
+        ..Rules::default()
+    };
+    let verdict = |ids: &[&str], script: &str| policy::judge(&reads(script), &waive(ids)).verdict;
+    assert_eq!(verdict(&[], "python3 -c 1"), Verdict::Ask);
+    assert_eq!(verdict(&["inline_code"], "python3 -c 1"), Verdict::Allow);
+    assert_eq!(verdict(&["inline_code"], "env"), Verdict::Ask);
+    assert_eq!(verdict(&["hijack", "function"], "f() { A=1 ls; }; PATH=x f"), Verdict::Allow);
+    assert_eq!(verdict(&["hijack", "function"], "f() { $A; }; PATH=x f"), Verdict::Ask);
+    assert_eq!(verdict(&["delete_system", "unparsable"], "rm -rf /"), Verdict::Deny);
+    assert_eq!(verdict(&["unparsable", "dynamic_command"], "$X"), Verdict::Ask);
 }

@@ -4,10 +4,7 @@
 //! arithmetic, defaults of parameters. Where the tree has a place this file does not look into, the text itself is
 //! checked for a substitution nobody walked, and one is a doubt.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    panic::{self, AssertUnwindSafe},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use shuck_ast as ast;
 use shuck_parser::{
@@ -20,7 +17,7 @@ use super::{
     ir::{Assignment, Command, Context, Flow, Redirect, Role, UNKNOWN, Why, Word},
     limits::{MAX_COMMANDS, MAX_SECOND_BYTES, MAX_SECOND_SUBSTITUTIONS, MAX_WORDS, MAX_WRAPPERS, Shape},
     paths::{Place, resolve},
-    second,
+    quiet, second,
     unwrap::{self, Inner},
 };
 
@@ -79,12 +76,18 @@ impl<'p> Walker<'p> {
         }
         // A parser that panics on hostile text has failed to read it, and that is all.
         let depth = self.depth;
-        let read = panic::catch_unwind(AssertUnwindSafe(|| self.parsed(text, &shape, cx)));
-        if read.is_err() {
+        if quiet::survive(|| self.parsed(text, &shape, cx)).is_none() {
             self.depth = depth;
             self.parse = Parse::Failed;
             self.doubt("unparsable", "a parser could not cope with it");
             self.unread.push(text.to_owned());
+        }
+    }
+
+    /// Reads words that no shell will see, and the variables set for them.
+    pub(super) fn argv(&mut self, argv: Vec<Word>, assignments: Vec<Assignment>) {
+        if !argv.is_empty() {
+            self.started(argv, assignments, &Context::default(), self.cwd.clone());
         }
     }
 

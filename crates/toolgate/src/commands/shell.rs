@@ -16,7 +16,7 @@ use toolgate_guard::{
     shell::{
         self, Place, Reading,
         ir::visible,
-        policy::{self, Judgement, Rules},
+        policy::{self, Judgement, Rules, Spoke},
     },
 };
 
@@ -94,7 +94,9 @@ fn read_rules(file: &Path) -> Result<Rules, Problem> {
     if let Some(inner) = value.get_mut("policy") {
         value = inner.take();
     }
-    serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+    let rules: Rules = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+    rules.check().map_err(wrong)?;
+    Ok(rules)
 }
 
 fn judge(reading: &Reading, rules: Option<&Rules>) -> Judgement {
@@ -132,16 +134,17 @@ fn lines(place: &Place, rules: Option<&Rules>) -> Result<ExitCode, Problem> {
 
 fn answer(reading: &Reading, judgement: &Judgement) -> Value {
     let rules: Vec<Value> =
-        judgement.rules.iter().map(|(rule, about)| json!({ "rule": rule, "about": shown(about) })).collect();
+        judgement.spoke.iter().map(|spoke| json!({ "rule": spoke.rule, "about": shown(spoke) })).collect();
     json!({
         "parse": reading.parse, "programs": reading.programs(), "effects": reading.effects, "risk": reading.risk,
         "decision": judgement.verdict, "rules": rules,
     })
 }
 
-/// The beginning of what a rule spoke about. Words of a script may be long.
-fn shown(about: &str) -> String {
-    visible(&about.chars().take(200).collect::<String>())
+/// The beginning of what a rule spoke about, or of what it said about the whole. Words of a script may be long.
+fn shown(spoke: &Spoke) -> String {
+    let text = if spoke.about.is_empty() { &spoke.meaning } else { &spoke.about };
+    visible(&text.chars().take(200).collect::<String>())
 }
 
 fn page(reading: &Reading, judgement: &Judgement) -> String {
@@ -159,9 +162,11 @@ fn page(reading: &Reading, judgement: &Judgement) -> String {
             effect.target.as_deref().map_or_else(|| "(not certain)".to_owned(), visible)
         );
     }
-    for (rule, about) in &judgement.rules {
-        let meaning = shell::rules::RULES.iter().find(|known| known.id == rule).map_or("", |known| known.about);
-        page += &format!("rule      {rule:<18}{meaning}\n{:28}{}\n", "", shown(about));
+    for spoke in &judgement.spoke {
+        page += &format!("rule      {:<18}{}\n", spoke.rule, visible(&spoke.meaning));
+        if !spoke.about.is_empty() {
+            page += &format!("{:28}{}\n", "", shown(spoke));
+        }
     }
     page.trim_end().to_owned()
 }
