@@ -1,0 +1,533 @@
+//! The door of a room: everything a room says to anybody comes through here.
+//!
+//! The sockets are bound in the room's network namespace and served from outside of it. A connection is caught with
+//! the address it was meant for; the address is a synthetic one and stands for a name, or it is listed by itself, or the
+//! connection is reset. Then the rules, the client's own first words, the addresses the name has at this moment, the
+//! dial. The address that was judged is the address that is dialled.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UdpSocket},
+    runtime::Handle,
+    sync::Semaphore,
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use crate::{
+    connect::{self, Request, Wrong},
+    dns::{self, Names},
+    event::{Event, Reason},
+    name::Name,
+    peek::{self, First},
+    probe,
+    resolve::{Resolver, admit},
+    rule::Rules,
+    splice::Traffic,
+    target::{Host, Target},
+};
+
+/// A door that is served. Dropping it closes it and every connection that goes through it.
+#[derive(Debug)]
+pub struct Door {
+    _tasks: JoinSet<()>,
+}
+
+/// The sockets of a door, bound where the room can reach them.
+#[derive(Debug)]
+pub struct Openings {
+    /// Where caught connections arrive.
+    pub tcp: std::net::TcpListener,
+    /// Where caught questions about names arrive.
+    pub dns_udp: std::net::UdpSocket,
+    /// Where those over TCP arrive.
+    pub dns_tcp: std::net::TcpListener,
+    /// Where programs that know about proxies come to.
+    pub connect: std::net::TcpListener,
+}
+
+/// Who may pass, and who is told.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "functions have nothing to show")]
+pub struct Terms {
+    /// Whom the room may talk to.
+    pub rules: Rules,
+    /// Who knows addresses.
+    pub resolver: Resolver,
+    /// How much, how long.
+    pub limits: Limits,
+    /// Where a caught connection was meant to go: [`original_destination`] in a room.
+    pub original: Arc<Original>,
+    /// Told everything that happens. Must not block.
+    pub events: Arc<Events>,
+}
+
+/// Says where a caught connection was meant to go.
+pub type Original = dyn Fn(&TcpStream) -> io::Result<SocketAddr> + Send + Sync;
+/// Is told what happens at a door.
+pub type Events = dyn Fn(Event) + Send + Sync;
+
+/// How much a room may use its door, and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at the same time.
+    pub connections: usize,
+    /// Connections in a second; more have to wait.
+    pub connects_per_second: u32,
+    /// How long a client may be silent before somebody is dialled for it, in case the server speaks first.
+    pub silence: Duration,
+    /// How long a client may take for its first words once it has begun.
+    pub first_words: Duration,
+    /// How long a look-up of a name may take.
+    pub look_up: Duration,
+    /// How long a dial may take, over all addresses of a name.
+    pub dial: Duration,
+    /// How long a connection may stay without a byte in either direction.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            connects_per_second: 100,
+            silence: Duration::from_millis(300),
+            first_words: Duration::from_secs(2),
+            look_up: Duration::from_secs(10),
+            dial: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Where the kernel redirected a connection away from.
+pub fn original_destination(client: &TcpStream) -> io::Result<SocketAddr> {
+    let original = socket2::SockRef::from(client).original_dst_v4()?;
+    original.as_socket().ok_or_else(|| io::Error::other("the original destination is no internet address"))
+}
+
+impl Door {
+    /// Serves the openings on this runtime.
+    pub fn open(runtime: &Handle, openings: Openings, terms: Terms) -> io::Result<Self> {
+        let _entered = runtime.enter();
+        let tcp = listen(openings.tcp)?;
+        let dns_tcp = listen(openings.dns_tcp)?;
+        let connect = listen(openings.connect)?;
+        openings.dns_udp.set_nonblocking(true)?;
+        let dns_udp = UdpSocket::from_std(openings.dns_udp)?;
+
+        let hall = Arc::new(Hall::new(terms));
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(welcome(tcp, Arc::clone(&hall), Hall::serve_caught), runtime);
+        tasks.spawn_on(welcome(connect, Arc::clone(&hall), Hall::serve_connect), runtime);
+        tasks.spawn_on(welcome(dns_tcp, Arc::clone(&hall), Hall::serve_dns_tcp), runtime);
+        tasks.spawn_on(serve_dns_udp(dns_udp, hall), runtime);
+        Ok(Self { _tasks: tasks })
+    }
+}
+
+fn listen(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// What all connections of a room share.
+struct Hall {
+    terms: Terms,
+    names: Mutex<Names>,
+    connections: Semaphore,
+    questioners: Semaphore,
+    look_ups: Arc<Semaphore>,
+}
+
+/// Connections that ask for names, at the same time.
+const MAX_QUESTIONERS: usize = 8;
+/// Look-ups at the same time. Each holds a thread of the runtime until the machine's resolver gives up, and the threads
+/// are everybody's.
+const MAX_LOOK_UPS: usize = 8;
+/// Questions over UDP in a second; the kernel drops what waits too long.
+const QUESTIONS_PER_SECOND: u32 = 500;
+/// Questions over one connection.
+const QUESTIONS_PER_CONNECTION: usize = 64;
+/// How long a proxy client may take for its request, and a name client for its question.
+const HEAD: Duration = Duration::from_secs(5);
+
+/// Takes everybody in, at the pace a room may keep, and is not stopped by anyone's failure.
+async fn welcome<F>(listener: TcpListener, hall: Arc<Hall>, serve: impl Fn(Arc<Hall>, TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut pace = Pace::new(hall.terms.limits.connects_per_second);
+    let mut guests = JoinSet::new();
+    loop {
+        pace.wait().await;
+        match listener.accept().await {
+            Ok((client, _)) => {
+                guests.spawn(serve(Arc::clone(&hall), client));
+            }
+            // Out of descriptors, most likely: those who are inside will leave.
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+        while guests.try_join_next().is_some() {}
+    }
+}
+
+async fn serve_dns_udp(socket: UdpSocket, hall: Arc<Hall>) {
+    let mut pace = Pace::new(QUESTIONS_PER_SECOND);
+    let mut message = [0; 1500];
+    loop {
+        pace.wait().await;
+        let Ok((length, from)) = socket.recv_from(&mut message).await else { continue };
+        if let Some(reply) = hall.answer(&message[..length]) {
+            // Who asked and does not listen gets nothing.
+            let _ = socket.send_to(&reply, from).await;
+        }
+    }
+}
+
+/// Why a connection did not come to a good end.
+enum Stop {
+    /// Somebody was not let through, because of this address where there is one.
+    Refused(Reason, Option<IpAddr>),
+    /// One of the two ends went away, or neither said anything for too long.
+    Gone,
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        Self::Refused(reason, None)
+    }
+}
+
+impl Hall {
+    fn new(terms: Terms) -> Self {
+        Self {
+            names: Mutex::new(Names::new(terms.rules.clone())),
+            connections: Semaphore::new(terms.limits.connections),
+            questioners: Semaphore::new(MAX_QUESTIONERS),
+            look_ups: Arc::new(Semaphore::new(MAX_LOOK_UPS)),
+            terms,
+        }
+    }
+
+    /// One caught connection, from arrival to end.
+    async fn serve_caught(self: Arc<Self>, mut client: TcpStream) {
+        let Ok(original) = (self.terms.original)(&client) else { return reset(client) };
+        let host = self.host_at(original.ip());
+        match self.pass_caught(&mut client, original, host.as_ref()).await {
+            Ok(()) => return,
+            Err(Stop::Gone) => {}
+            Err(Stop::Refused(reason, address)) => {
+                let host = host.map_or_else(|| original.ip().to_string(), |host| host.to_string());
+                self.refuse(host, Some(original.port()), reason, address);
+            }
+        }
+        reset(client);
+    }
+
+    async fn pass_caught(&self, client: &mut TcpStream, original: SocketAddr, host: Option<&Host>) -> Result<(), Stop> {
+        let _place = self.connections.try_acquire().map_err(|_| Reason::TooMany)?;
+        // Somebody in the room who connects to the listener itself was not redirected and meant nobody.
+        if client.local_addr().is_ok_and(|own| own == original) {
+            return Err(Reason::NotAllowed.into());
+        }
+        let target = Target { host: host.cloned().ok_or(Reason::NotAllowed)?, port: original.port() };
+        target.judge(&self.terms.rules)?;
+        let mut said = Said::default();
+        // A client that speaks first is heard before anybody is dialled.
+        if let Ok(heard) = timeout(self.terms.limits.silence, said.more(client)).await {
+            heard?;
+            said.hear(client, &target, self.terms.limits.first_words).await?;
+        }
+        let server = self.dial(&target).await?;
+        self.converse(client, server, &target, said).await
+    }
+
+    /// Whom this address stands for in the room.
+    fn host_at(&self, address: IpAddr) -> Option<Host> {
+        let IpAddr::V4(address) = address else { return None };
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(names.name_at(address).cloned().map_or(Host::Address(address), Host::Name))
+    }
+
+    /// One connection of a program that knows about proxies, from its request to its end.
+    async fn serve_connect(self: Arc<Self>, mut client: TcpStream) {
+        let Ok(_place) = self.connections.try_acquire() else {
+            return self.turn_away(client, String::new(), None, Reason::TooMany, None).await;
+        };
+        let (target, said) = match timeout(HEAD, read_request(&mut client)).await {
+            Ok(Ok(request)) => request,
+            Ok(Err(Unasked::Gone)) => return reset(client),
+            Ok(Err(Unasked::Wrong(Wrong::Method))) => return say_last(client, &connect::wrong_method()).await,
+            Ok(Err(Unasked::Wrong(Wrong::Malformed))) => {
+                return self.turn_away(client, String::new(), None, Reason::BadRequest, None).await;
+            }
+            Ok(Err(Unasked::Wrong(Wrong::Authority(shown)))) => {
+                return self.turn_away(client, shown, None, Reason::BadRequest, None).await;
+            }
+            Err(_) => return self.turn_away(client, String::new(), None, Reason::TooSlow, None).await,
+        };
+        let host = target.host.to_string();
+        let server = match self.admit(&target).await {
+            Ok(server) => server,
+            Err(Stop::Gone) => return reset(client),
+            Err(Stop::Refused(reason, address)) => {
+                return self.turn_away(client, host, Some(target.port), reason, address).await;
+            }
+        };
+        if client.write_all(connect::ESTABLISHED).await.is_err() {
+            return;
+        }
+        match self.converse(&mut client, server, &target, said).await {
+            Ok(()) => return,
+            Err(Stop::Gone) => {}
+            Err(Stop::Refused(reason, address)) => self.refuse(host, Some(target.port), reason, address),
+        }
+        reset(client);
+    }
+
+    async fn admit(&self, target: &Target) -> Result<TcpStream, Stop> {
+        target.judge(&self.terms.rules)?;
+        self.dial(target).await
+    }
+
+    /// Dials the addresses the host has now, if every one of them may be dialled.
+    async fn dial(&self, target: &Target) -> Result<TcpStream, Stop> {
+        let found = match &target.host {
+            Host::Name(name) => self.look_up(name).await.ok_or(Reason::ResolveFailed)?,
+            Host::Address(address) => vec![IpAddr::V4(*address)],
+        };
+        let addresses = admit(&found, target.port, &self.terms.rules)
+            .map_err(|(reason, address)| Stop::Refused(reason, address))?;
+        let each = self.terms.limits.dial / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        for address in addresses {
+            let Ok(Ok(server)) = timeout(each, TcpStream::connect(address)).await else { continue };
+            if server.peer_addr().is_ok_and(|peer| peer == address) {
+                return Ok(server);
+            }
+        }
+        Err(Reason::DialFailed.into())
+    }
+
+    /// A look-up that takes too long is not waited for, but keeps its place until it is over: its thread is not free.
+    async fn look_up(&self, name: &Name) -> Option<Vec<IpAddr>> {
+        let (resolver, name, places) = (self.terms.resolver.clone(), name.clone(), Arc::clone(&self.look_ups));
+        let look_up = tokio::spawn(async move {
+            let _place = places.acquire_owned().await;
+            resolver.look_up(&name).await
+        });
+        timeout(self.terms.limits.look_up, look_up).await.ok()?.ok()?.ok()
+    }
+
+    /// Carries bytes both ways until both ends are done. What the client says first is heard before it is passed on,
+    /// also when it comes late.
+    async fn converse(
+        &self,
+        client: &mut TcpStream,
+        mut server: TcpStream,
+        target: &Target,
+        mut said: Said,
+    ) -> Result<(), Stop> {
+        let limits = &self.terms.limits;
+        let (host, port) = (target.host.to_string(), target.port);
+        let address = server.peer_addr().map_err(|_| Stop::Gone)?;
+        (self.terms.events)(Event::Opened { host: host.clone(), port, address });
+        let traffic = Traffic::new();
+        let ended = {
+            let (mut client_reads, mut client_writes) = client.split();
+            let (mut server_reads, mut server_writes) = server.split();
+            let out = async {
+                said.hear(&mut client_reads, target, limits.first_words).await?;
+                traffic.pass_on(&said.bytes, &mut server_writes).await.map_err(|_| Stop::Gone)?;
+                traffic.carry_out(&mut client_reads, &mut server_writes).await.map_err(|_| Stop::Gone)
+            };
+            let back = async { traffic.carry_in(&mut server_reads, &mut client_writes).await.map_err(|_| Stop::Gone) };
+            tokio::select! {
+                ended = async { tokio::try_join!(out, back) } => ended.map(|((), ())| ()),
+                () = traffic.idle(limits.idle) => Err(Stop::Gone),
+            }
+        };
+        let (sent, received) = (traffic.sent(), traffic.received());
+        (self.terms.events)(Event::Closed { host, port, address, sent, received });
+        ended
+    }
+
+    async fn serve_dns_tcp(self: Arc<Self>, mut client: TcpStream) {
+        let Ok(_place) = self.questioners.try_acquire() else { return reset(client) };
+        for _ in 0..QUESTIONS_PER_CONNECTION {
+            match timeout(HEAD, self.answer_over_tcp(&mut client)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Over TCP a length goes before every message.
+    async fn answer_over_tcp(&self, client: &mut TcpStream) -> io::Result<()> {
+        let mut message = vec![0; client.read_u16().await?.into()];
+        client.read_exact(&mut message).await?;
+        let Some(reply) = self.answer(&message) else { return Ok(()) };
+        let mut framed = u16::try_from(reply.len()).map_err(io::Error::other)?.to_be_bytes().to_vec();
+        framed.extend(reply);
+        client.write_all(&framed).await
+    }
+
+    fn answer(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let reply = dns::answer(message, &mut self.names.lock().unwrap_or_else(PoisonError::into_inner))?;
+        if let Some((name, reason)) = reply.refused {
+            self.refuse(name, None, reason, None);
+        }
+        Some(reply.bytes)
+    }
+
+    /// Tells that somebody was not let through, unless it was the probe, which is not to be.
+    fn refuse(&self, host: String, port: Option<u16>, reason: Reason, address: Option<IpAddr>) {
+        if !probe::is_probe(&host) {
+            (self.terms.events)(Event::Refused { host, port, reason, address });
+        }
+    }
+
+    async fn turn_away(
+        &self,
+        client: TcpStream,
+        host: String,
+        port: Option<u16>,
+        reason: Reason,
+        address: Option<IpAddr>,
+    ) {
+        self.refuse(host, port, reason, address);
+        say_last(client, &connect::refusal(reason)).await;
+    }
+}
+
+/// What a client has said and nobody has passed on yet.
+#[derive(Default)]
+struct Said {
+    bytes: Vec<u8>,
+    /// It will say nothing more.
+    is_over: bool,
+    /// What it said is about the host it connected to.
+    is_heard: bool,
+}
+
+impl Said {
+    /// Waits for the first words, and for as many as it takes to know what they are. `Ok`: they may be passed on.
+    async fn hear(
+        &mut self,
+        client: &mut (impl AsyncRead + Unpin),
+        target: &Target,
+        limit: Duration,
+    ) -> Result<(), Stop> {
+        // Whoever lists an address says nothing about names.
+        let Host::Name(name) = &target.host else { return Ok(()) };
+        if self.is_heard {
+            return Ok(());
+        }
+        if self.bytes.is_empty() && !self.is_over {
+            self.more(client).await?;
+        }
+        let first = timeout(limit, self.first(client)).await.map_err(|_| Reason::TooSlow)??;
+        self.is_heard = true;
+        match first {
+            _ if first.is_about(name) => Ok(()),
+            First::Tls(_) => Err(Reason::SniMismatch.into()),
+            First::Http(_) | First::Other => Err(Reason::HostMismatch.into()),
+        }
+    }
+
+    async fn first(&mut self, client: &mut (impl AsyncRead + Unpin)) -> Result<First, Stop> {
+        loop {
+            if self.is_over {
+                return peek::read_all(&self.bytes).map_err(|_| Reason::Unreadable.into());
+            }
+            match peek::read(&self.bytes).map_err(|_| Reason::Unreadable)? {
+                Some(first) => return Ok(first),
+                None if self.bytes.len() >= peek::MAX_SAID => return Err(Reason::Unreadable.into()),
+                None => self.more(client).await?,
+            }
+        }
+    }
+
+    /// Reads what has come; loses nothing when it is not waited for to its end.
+    async fn more(&mut self, client: &mut (impl AsyncRead + Unpin)) -> Result<(), Stop> {
+        self.bytes.reserve(4096);
+        match client.read_buf(&mut self.bytes).await {
+            Ok(0) => self.is_over = true,
+            Ok(_) => {}
+            Err(_) => return Err(Stop::Gone),
+        }
+        Ok(())
+    }
+}
+
+/// Why a program that knows about proxies did not ask for anything.
+enum Unasked {
+    Wrong(Wrong),
+    Gone,
+}
+
+/// Reads a request, and what was said behind it.
+async fn read_request(client: &mut TcpStream) -> Result<(Target, Said), Unasked> {
+    let mut said = Said::default();
+    loop {
+        if let Some(Request { target, length }) = connect::read(&said.bytes).map_err(Unasked::Wrong)? {
+            said.bytes.drain(..length);
+            return Ok((target, said));
+        }
+        said.more(client).await.map_err(|_| Unasked::Gone)?;
+        if said.is_over {
+            return Err(Unasked::Gone);
+        }
+    }
+}
+
+/// Says something and closes. What the client still sends is read and dropped for a moment: closing before it is read
+/// would reset the connection and take the last words with it.
+async fn say_last(mut client: TcpStream, words: &[u8]) {
+    const MOMENT: Duration = Duration::from_secs(1);
+    const DROPPED: u64 = 64 * 1024;
+    let _ = timeout(MOMENT, async {
+        client.write_all(words).await?;
+        client.shutdown().await?;
+        tokio::io::copy(&mut client.take(DROPPED), &mut tokio::io::sink()).await
+    })
+    .await;
+}
+
+/// Closes with a reset, so that the program is told at once and does not wait for an answer.
+fn reset(client: TcpStream) {
+    // Where that cannot be set, an ordinary end tells it too.
+    let _ = client.set_zero_linger();
+}
+
+/// Lets so many pass in a second: as many as a second's worth at once, then one by one.
+struct Pace {
+    gap: Duration,
+    /// When the next one may pass.
+    next: Instant,
+}
+
+impl Pace {
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn new(per_second: u32) -> Self {
+        let now = Instant::now();
+        Self { gap: Self::SECOND / per_second.max(1), next: now.checked_sub(Self::SECOND).unwrap_or(now) }
+    }
+
+    async fn wait(&mut self) {
+        let now = Instant::now();
+        let earliest = now.checked_sub(Self::SECOND).unwrap_or(now);
+        self.next = self.next.max(earliest) + self.gap;
+        if self.next > now {
+            sleep_until(self.next).await;
+        }
+    }
+}
