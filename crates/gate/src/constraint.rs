@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use toolgate_contract::{ActionType, Category, EffectKind, Level, Network, SafetyClass, SourceLine, scale};
+use toolgate_contract::{ActionType, Category, Effect, EffectKind, Level, Network, SafetyClass, SourceLine, scale};
 
 use crate::{Request, Sourced};
 
@@ -150,8 +150,14 @@ impl Constraints {
             // Which hosts is known only with the arguments; the call itself is decided again.
             NetworkMode::AllowlistOnly if request.arguments.is_none() => None,
             NetworkMode::AllowlistOnly => {
-                let mut hosts = request.effects.iter().filter(|effect| effect.kind == EffectKind::Network).peekable();
+                // A command need not say whom it talks to: its room has the same list.
+                let is_named = |effect: &&Effect| request.command.is_none() || effect.target.is_some();
+                let talks = |effect: &&Effect| effect.kind == EffectKind::Network;
+                let mut hosts = request.effects.iter().filter(talks).filter(is_named).peekable();
                 if hosts.peek().is_none() {
+                    if request.command.is_some() {
+                        return None;
+                    }
                     return Some("the call names no host, and the agent's network is an allowlist".into());
                 }
                 let unlisted = hosts.find(|effect| !effect.target.as_deref().is_some_and(|host| self.lists(host)))?;

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use toolgate_contract::{
     ActionType, Decided, Effect, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
 };
+use toolgate_guard::shell::policy::Judgement;
 
-use crate::{Agent, Constraints, Policy, condition::Condition};
+use crate::{Agent, Constraints, Policy, command, condition::Condition};
 
 /// What is asked: this tool, to do this.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +21,8 @@ pub struct Request<'a> {
     pub effects: &'a [Effect],
     /// How much is at stake.
     pub risk: Risk,
+    /// What was made of the command it would start; none where it starts none, or that is not known yet.
+    pub command: Option<&'a Judgement>,
     /// The validated arguments; none when the question is whether to show the tool at all.
     pub arguments: Option<&'a Value>,
 }
@@ -86,6 +89,10 @@ impl Decision {
 pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision {
     if let Some(reason) = denied(policy, agent, request) {
         return Decision::Deny(vec![reason]);
+    }
+    let refused = command::reasons(policy, agent, request.command, Verdict::Deny);
+    if !refused.is_empty() {
+        return Decision::Deny(refused);
     }
     let (people, asks) = must_ask(policy, agent, request);
     if !asks.is_empty() {
@@ -179,6 +186,7 @@ fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<R
     if let Some(said) = policy.tools.get(name).filter(|said| said.value == Permission::Confirm) {
         reasons.push(reason("permission_confirm", "the operator asks for confirmation each time".into(), &said.source));
     }
+    reasons.extend(command::reasons(policy, agent, request.command, Verdict::Ask));
     (people, reasons)
 }
 

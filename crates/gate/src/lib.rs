@@ -4,19 +4,21 @@
 //! reasons: no files, no clock, no chance, nothing remembered between calls (`clippy.toml` bars the std ways). The
 //! first rule that speaks wins, none means no:
 //!
-//! 1. **denied**: denied lists, a tool's own permission (deny, roles, condition), the agent's constraints;
-//! 2. **must ask**: classes and lists a person is asked about, tools that want confirmation;
+//! 1. **denied**: denied lists, a tool's own permission (deny, roles, condition), the agent's constraints, commands;
+//! 2. **must ask**: classes and lists a person is asked about, tools that want confirmation, commands;
 //! 3. **allowed**: allowed lists;
 //! 4. **level**: the categories the agent's access level permits;
 //! 5. no.
 //!
 //! A [`Permit`] has private fields and is made in one place, so "run without asking" does not compile.
 
+mod command;
 pub mod condition;
 mod constraint;
 mod decide;
 mod policy;
 
+pub use command::{Meant, OwnRules, read_command};
 pub use constraint::{CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, TerminalMode};
 pub use decide::{Decision, Permit, Request, decide};
 pub use policy::{Agent, LevelRights, Listed, Policy, Rules, Sourced};

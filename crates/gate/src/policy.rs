@@ -10,7 +10,9 @@ use toolgate_contract::{
     ActionRegistry, ActionType, AgentName, Category, Digest, Level, Permission, SafetyClass, SourceLine, digest,
 };
 
-use crate::Constraints;
+use toolgate_guard::shell::profiles::Profile;
+
+use crate::{Constraints, OwnRules};
 
 /// A value and the line that set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -73,6 +75,8 @@ pub struct Agent {
     pub rules: Rules,
     /// What binds it: its level's constraints and its own. Shared with the permits made for it.
     pub constraints: Arc<Constraints>,
+    /// Which commands it may run; none leaves that to its terminal constraint.
+    pub profile: Option<Sourced<Profile>>,
 }
 
 /// What a level permits.
@@ -113,6 +117,8 @@ pub struct Policy {
     pub levels: BTreeMap<Level, LevelRights>,
     /// The operator's word on single tools. It can only narrow what the tool's own declaration says.
     pub tools: BTreeMap<String, Sourced<Permission>>,
+    /// The operator's own rules about commands.
+    pub commands: OwnRules,
     /// The action types there are.
     #[serde(skip)]
     pub actions: ActionRegistry,
@@ -134,6 +140,7 @@ impl Policy {
             },
             levels: Level::ALL.iter().map(|level| (*level, LevelRights::of(*level))).collect(),
             tools: BTreeMap::new(),
+            commands: OwnRules::default(),
             actions: ActionRegistry::default(),
         }
     }
@@ -148,6 +155,6 @@ impl Agent {
     /// An agent with nothing of its own.
     pub fn at(name: AgentName, level: Sourced<Level>) -> Self {
         let constraints = Arc::new(Constraints::of(level.value));
-        Self { name, level, roles: BTreeSet::new(), rules: Rules::default(), constraints }
+        Self { name, level, roles: BTreeSet::new(), rules: Rules::default(), constraints, profile: None }
     }
 }

@@ -1,11 +1,16 @@
 //! The laws of the gate, over the whole space: every level, action and class.
 
+use std::sync::Arc;
+
 use proptest::{prelude::*, sample::subsequence};
 use toolgate_contract::{
-    ActionType, AgentName, Category, Decided, Effect, EffectKind, Level, Needs, Permission, Risk, SafetyClass,
-    SourceLine, ToolDef, Verdict,
+    ActionType, AgentName, Category, CommandForm, CommandLine, Decided, Effect, EffectKind, Level, Needs, Permission,
+    Risk, SafetyClass, SourceLine, ToolDef, Verdict,
 };
-use toolgate_gate::{Agent, Constraints, Decision, Listed, Policy, Request, Rules, Sourced, decide};
+use toolgate_gate::{
+    Agent, Constraints, Decision, Listed, NetworkMode, Policy, Request, Rules, Sourced, decide, read_command,
+};
+use toolgate_guard::shell::Place;
 
 /// A tool that does `action` at its worst as `class`, in the category such a tool usually has.
 fn tool(action: &ActionType, class: SafetyClass) -> ToolDef {
@@ -20,8 +25,14 @@ fn tool(action: &ActionType, class: SafetyClass) -> ToolDef {
 }
 
 fn judge(policy: &Policy, agent: &Agent, def: &ToolDef, effects: &[Effect]) -> Decided {
-    let request =
-        Request { def, action: &def.action, effects, risk: Risk::Low, arguments: Some(&serde_json::Value::Null) };
+    let request = Request {
+        def,
+        action: &def.action,
+        effects,
+        risk: Risk::Low,
+        command: None,
+        arguments: Some(&serde_json::Value::Null),
+    };
     decide(policy, agent, &request).decided()
 }
 
@@ -157,7 +168,8 @@ fn an_effect_stricter_than_the_declared_class_rules() {
 fn privileged_wants_two_people_and_financial_one() {
     for (class, people) in [(SafetyClass::Financial, 1), (SafetyClass::Privileged, 2)] {
         let def = tool(&ActionType::CodeRead, class);
-        let request = Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, arguments: None };
+        let request =
+            Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, command: None, arguments: None };
         match decide(&Policy::built_in(), &agent(Level::Elevated), &request) {
             Decision::Ask(count, _) => assert_eq!(count, people),
             other => panic!("{class}: {other:?}"),
@@ -203,7 +215,8 @@ fn a_condition_about_arguments_neither_hides_a_tool_nor_runs_it() {
         ..tool(&ActionType::CodeRead, SafetyClass::Read)
     };
     let asked = |arguments: Option<&serde_json::Value>| {
-        let request = Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, arguments };
+        let request =
+            Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, command: None, arguments };
         decide(&Policy::built_in(), &agent(Level::Standard), &request).decided().verdict
     };
     assert_eq!(asked(None), Verdict::Allow);
@@ -266,5 +279,70 @@ proptest! {
                 prop_assert_eq!(new, old);
             }
         }
+    }
+}
+
+#[test]
+fn what_a_command_is_refused_or_asked_for_is_so_whatever_is_allowed() {
+    let def = ToolDef { category: Category::Terminal, ..tool(&ActionType::CodeWrite, SafetyClass::Write) };
+    let place = Place::at("/srv/space", "/home/agent");
+    let decided = |policy: &Policy, agent: &Agent, script: &str| {
+        let line = CommandLine::new(CommandForm::Script(script.into()));
+        let meant = read_command(policy, agent, &line, &place);
+        let request = Request {
+            def: &def,
+            action: &def.action,
+            effects: &meant.effects,
+            risk: meant.risk,
+            command: Some(&meant.judgement),
+            arguments: Some(&serde_json::Value::Null),
+        };
+        let decided = decide(policy, agent, &request).decided();
+        (decided.verdict, decided.reasons[0].rule)
+    };
+    let mut agent = agent(Level::Standard);
+    let mut policy = Policy::built_in();
+    policy.rules.allowed = listing(ActionType::BUILT_IN);
+    assert_eq!(decided(&policy, &agent, "cargo test"), (Verdict::Allow, "allowed"));
+    assert_eq!(decided(&policy, &agent, "helm install x"), (Verdict::Ask, "command_profile"));
+    assert_eq!(decided(&policy, &agent, "rm -rf ~/docs"), (Verdict::Ask, "command_rule"));
+    assert_eq!(decided(&policy, &agent, "rm -rf /; helm x"), (Verdict::Deny, "command_rule"));
+    // Other rules are heard first, and rights an agent does not have want two people.
+    assert_eq!(decided(&policy, &agent, "sudo ls"), (Verdict::Ask, "ask_class"));
+    agent.rules.denied = listing(&[ActionType::CodeWrite]);
+    assert_eq!(decided(&policy, &agent, "cargo test"), (Verdict::Deny, "denied"));
+}
+
+#[test]
+fn a_command_that_names_a_host_is_held_against_the_allowlist() {
+    let def = ToolDef { category: Category::CodeExecution, ..tool(&ActionType::CodeWrite, SafetyClass::Write) };
+    let verdict = |network: NetworkMode, script: &str| {
+        let mut agent = agent(Level::Elevated);
+        let constraints = Arc::make_mut(&mut agent.constraints);
+        constraints.network = Sourced::built_in(network);
+        constraints.network_allowlist = vec![Sourced::built_in("api.example.com:443".into())];
+        let line = CommandLine::new(CommandForm::Script(script.into()));
+        let policy = Policy::built_in();
+        let meant = read_command(&policy, &agent, &line, &Place::at("/srv/space", "/home/agent"));
+        let request = Request {
+            def: &def,
+            action: &def.action,
+            effects: &meant.effects,
+            risk: meant.risk,
+            command: Some(&meant.judgement),
+            arguments: Some(&serde_json::Value::Null),
+        };
+        decide(&policy, &agent, &request).decided().verdict
+    };
+    for (script, listed, none) in [
+        ("curl https://api.example.com/x", Verdict::Allow, Verdict::Deny),
+        ("curl https://other.example.com/x", Verdict::Deny, Verdict::Deny),
+        ("curl http://api.example.com/x", Verdict::Deny, Verdict::Deny),
+        ("npm ci", Verdict::Allow, Verdict::Deny),
+        ("curl http://localhost:3000", Verdict::Allow, Verdict::Allow),
+        ("ls", Verdict::Allow, Verdict::Allow),
+    ] {
+        assert_eq!((script, verdict(NetworkMode::AllowlistOnly, script)), (script, listed));
+        assert_eq!((script, verdict(NetworkMode::None, script)), (script, none));
     }
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Needs, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, decide};
+use toolgate_guard::shell;
 use toolgate_store::Store;
 use toolgate_tools::{Clock, ProgressSink, Workspace};
 
@@ -14,6 +15,9 @@ use crate::{
     catalog::{Catalog, Entry},
     config::{Config, Place},
 };
+
+/// What `~` is in a room.
+const ROOM_HOME: &str = "/home/agent";
 
 /// What takes down more than one call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +92,7 @@ impl House {
     pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
         let def = &entry.tool.def;
         let risk = self.policy().actions.risk(&def.action);
-        let request = Request { def, action: &def.action, effects: &[], risk, arguments: None };
+        let request = Request { def, action: &def.action, effects: &[], risk, command: None, arguments: None };
         decide(self.policy(), agent, &request)
     }
 
@@ -126,6 +130,12 @@ impl House {
 
     pub(crate) fn workspace_path(&self, agent: &AgentName) -> Option<&Path> {
         self.workspaces.get(agent).map(Workspace::root)
+    }
+
+    /// Where an agent's commands would run.
+    pub(crate) fn ground(&self, agent: &Agent) -> shell::Place {
+        let workspace = self.workspace_path(&agent.name).map_or("/workspace".into(), Path::to_string_lossy);
+        shell::Place::at(&workspace, ROOM_HOME)
     }
 
     /// The walls that stand around a body that runs here.

@@ -5,6 +5,7 @@
 //! and a remedy. Whatever happens, [`invoke`] writes the end.
 
 use std::{
+    collections::BTreeSet,
     panic::{self, AssertUnwindSafe},
     sync::Arc,
     time::{Duration, Instant},
@@ -16,8 +17,8 @@ use toolgate_contract::{
     ActionType, Call, CallId, Digest, Effect, End, Fault, FaultKind, Idempotency, Intent, Outcome, Raw, Reason, Record,
     Risk, SafetyClass, Status, digest, nearest,
 };
-use toolgate_gate::{Agent, Decision, Permit, Request, decide};
-use toolgate_guard::json;
+use toolgate_gate::{Agent, Decision, Permit, Request, decide, read_command};
+use toolgate_guard::{json, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
@@ -84,7 +85,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
 
     let input = admit_input(house, entry, &call.arguments)?;
     trip.admitted = true;
-    let meaning = classify(house, entry, &input)?;
+    let meaning = classify(house, agent, entry, &input)?;
     trip.note_meaning(&meaning);
 
     let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
@@ -142,6 +143,8 @@ pub(crate) struct Meaning {
     pub(crate) effects: Vec<Effect>,
     pub(crate) risk: Risk,
     pub(crate) class: SafetyClass,
+    /// What was made of the command it would start.
+    command: Option<Judgement>,
 }
 
 impl Meaning {
@@ -149,11 +152,18 @@ impl Meaning {
     fn declared(house: &House, entry: &Entry) -> Self {
         let def = &entry.tool.def;
         let risk = house.policy().actions.risk(&def.action);
-        Self { action: def.action.clone(), effects: Vec::new(), risk, class: def.safety }
+        Self { action: def.action.clone(), effects: Vec::new(), risk, class: def.safety, command: None }
     }
 
     pub(crate) fn request<'a>(&'a self, entry: &'a Entry, arguments: Option<&'a Value>) -> Request<'a> {
-        Request { def: &entry.tool.def, action: &self.action, effects: &self.effects, risk: self.risk, arguments }
+        Request {
+            def: &entry.tool.def,
+            action: &self.action,
+            effects: &self.effects,
+            risk: self.risk,
+            command: self.command.as_ref(),
+            arguments,
+        }
     }
 
     /// Changes nothing, so it may run beside others and needs no intent.
@@ -168,16 +178,30 @@ impl Meaning {
     }
 }
 
-fn classify(house: &House, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
+fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
     let def = &entry.tool.def;
     let mut effects = entry.tool.body.effects(input)?;
+    let line = entry.tool.body.command(input)?;
+    let meant = line.map(|line| read_command(house.policy(), agent, &line, &house.ground(agent)));
+    // How much is at stake in a command is read from it: starting `ls` is not starting `dd`.
+    let risk = match &meant {
+        Some(meant) => meant.risk,
+        None => {
+            let least = house.policy().actions.risk(&def.action);
+            effects.iter().map(|effect| effect.kind.risk()).fold(least, Risk::max)
+        }
+    };
+    let command = meant.map(|meant| {
+        effects.extend(meant.effects);
+        meant.judgement
+    });
+    let mut known = BTreeSet::new();
+    effects.retain(|effect| known.insert(effect.clone()));
     for target in effects.iter_mut().filter_map(|effect| effect.target.as_mut()) {
         *target = shortened(std::mem::take(target));
     }
-    let risk =
-        effects.iter().map(|effect| effect.kind.risk()).fold(house.policy().actions.risk(&def.action), Risk::max);
     let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
-    Ok(Meaning { action: def.action.clone(), effects, risk, class })
+    Ok(Meaning { action: def.action.clone(), effects, risk, class, command })
 }
 
 /// Files the question for a person. The name of the approval is the hash of everything it would approve.
@@ -553,6 +577,11 @@ fn unrecorded(outcome: Outcome, begun: bool, fault: Fault) -> Outcome {
 }
 
 fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
+    // Another command may do where this one is refused; the tool itself is permitted.
+    if reasons.first().is_some_and(|first| first.rule.starts_with("command_")) {
+        let message = format!("the command is refused: {}", sentence(reasons));
+        return Fault::refused("command_refused", message, "Do it another way, or ask the operator.");
+    }
     let message = format!("tool `{}` is not permitted: {}", entry.tool.def.name, sentence(reasons));
     Fault::refused("not_permitted", message, "Use another tool, or ask the operator to change the policy.")
 }
@@ -592,7 +621,7 @@ pub(crate) fn preview(house: &House, call: &Call) -> Result<(Meaning, Decision),
         return Ok((Meaning::declared(house, entry), shown));
     }
     let input = admit_input(house, entry, &call.arguments)?;
-    let meaning = classify(house, entry, &input)?;
+    let meaning = classify(house, agent, entry, &input)?;
     let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
     Ok((meaning, decision))
 }

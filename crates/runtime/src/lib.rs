@@ -169,7 +169,7 @@ impl Runtime {
     /// What would be decided about a call. Nothing runs, nothing is recorded.
     pub fn explain(&self, call: &Call) -> Result<Explanation, Fault> {
         let (meaning, decision) = invoke::preview(&self.house, call)?;
-        let invoke::Meaning { action, effects, risk, class } = meaning;
+        let invoke::Meaning { action, effects, risk, class, .. } = meaning;
         Ok(Explanation { action, class, risk, effects, decided: decision.decided() })
     }
 

@@ -1396,6 +1396,7 @@ fn verdict_for(config: &Config, agent: &str, tool: &str) -> Verdict {
         action: &tool.def.action,
         effects: &[],
         risk: config.policy.actions.risk(&tool.def.action),
+        command: None,
         arguments: None,
     };
     decide(&config.policy, &config.policy.agents[&AgentName::from(agent)], &request).decided().verdict

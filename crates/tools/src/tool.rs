@@ -8,7 +8,7 @@ use schemars::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use toolgate_contract::{Effect, Fault, Needs, ToolDef, Truncated};
+use toolgate_contract::{CommandLine, Effect, EffectKind, Fault, Needs, ToolDef, Truncated};
 
 use crate::Cx;
 
@@ -19,6 +19,9 @@ use crate::Cx;
 pub trait Body: Send + Sync {
     /// What a call with this (validated) input would do. Pure: it looks at nothing but the input.
     fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault>;
+    /// What a call with this (validated) input would start, if it starts a program. Pure, too: the words are read and
+    /// judged by the gate, never here.
+    fn command(&self, input: &Value) -> Result<Option<CommandLine>, Fault>;
     /// Does it.
     fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault>;
 }
@@ -97,7 +100,31 @@ impl Tool {
             output_schema: schema::<O>(Contract::Serialize),
             ..def
         };
-        let body = Arc::new(Typed { effects, run, types: PhantomData::<fn(I) -> O> });
+        let command = |_: &I| None;
+        let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
+        Self { def, body, pace: Pace::Blocking }
+    }
+
+    /// A tool that starts a program. Which one, and what else that does, is read from the words it would start.
+    pub fn starting<I, O>(
+        def: ToolDef,
+        command: impl Fn(&I) -> CommandLine + Clone + Send + Sync + 'static,
+        run: impl Fn(&Cx, I) -> Result<Answer<O>, Fault> + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+        O: Serialize + JsonSchema + Send + Sync + 'static,
+    {
+        let def = ToolDef {
+            input_schema: schema::<I>(Contract::Deserialize),
+            output_schema: schema::<O>(Contract::Serialize),
+            ..def
+        };
+        let line = command.clone();
+        let effects =
+            move |input: &I| vec![Effect { kind: EffectKind::Exec, target: line(input).program().map(str::to_owned) }];
+        let command = move |input: &I| Some(command(input));
+        let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
         Self { def, body, pace: Pace::Blocking }
     }
 
@@ -123,21 +150,27 @@ impl fmt::Debug for Tool {
     }
 }
 
-struct Typed<E, F, I, O> {
+struct Typed<E, C, F, I, O> {
     effects: E,
+    command: C,
     run: F,
     types: PhantomData<fn(I) -> O>,
 }
 
-impl<E, F, I, O> Body for Typed<E, F, I, O>
+impl<E, C, F, I, O> Body for Typed<E, C, F, I, O>
 where
     E: Fn(&I) -> Vec<Effect> + Send + Sync,
+    C: Fn(&I) -> Option<CommandLine> + Send + Sync,
     F: Fn(&Cx, I) -> Result<Answer<O>, Fault> + Send + Sync,
     I: DeserializeOwned,
     O: Serialize,
 {
     fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault> {
         Ok((self.effects)(&I::deserialize(input).map_err(bad_input)?))
+    }
+
+    fn command(&self, input: &Value) -> Result<Option<CommandLine>, Fault> {
+        Ok((self.command)(&I::deserialize(input).map_err(bad_input)?))
     }
 
     fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault> {
