@@ -1,0 +1,413 @@
+//! The init of one job: the process between the keeper and the program.
+//!
+//! It puts up what must stand around this job alone (its `/proc`, its cgroup, its limits), starts the program behind
+//! the last walls, and stays to watch: it reaps, holds the job to limits no cgroup holds it to, and passes on the
+//! runtime's word. When the program ends it ends everything the program left behind, and says so last.
+
+use std::{
+    ffi::CString,
+    fs, io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::PermissionsExt,
+    },
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{
+        DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, kill_process, set_dumpable_behavior,
+        set_parent_process_death_signal, setrlimit, wait,
+    },
+    thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities},
+};
+use toolgate_contract::TerminalSize;
+
+use super::{
+    keeper::Room,
+    root,
+    sys::{self, Launch},
+    wire::{self, Breach, Facts, Failure, News, Order, OrderLimits, Over, Word},
+};
+use crate::spec::Tier;
+
+/// How often limits are looked at that no cgroup holds.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A job init's whole life.
+pub(super) fn run(room: &Room, order: &Order, status: &OwnedFd, fds: Vec<OwnedFd>) -> ! {
+    match start(room, order, status, fds) {
+        Ok(Some(job)) => {
+            let over = watch(room, order, status, job);
+            // The runtime may have closed the socket already; then nobody waits.
+            let _ = wire::send(status, &News::Over(over), &[]);
+            sys::exit_now(0)
+        }
+        Ok(None) => {
+            let _ = wire::send(status, &News::NoProgram, &[]);
+            sys::exit_now(0)
+        }
+        Err(failure) => {
+            let _ = wire::send(status, &News::Failed(failure), &[]);
+            sys::exit_now(1)
+        }
+    }
+}
+
+struct Started {
+    program: i32,
+    children: OwnedFd,
+}
+
+fn start(room: &Room, order: &Order, status: &OwnedFd, fds: Vec<OwnedFd>) -> Result<Option<Started>, Failure> {
+    sys::reset_signals().map_err(Failure::at("reset signals"))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the keeper"))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
+    if room.tier == Tier::Namespaces {
+        root::mount_proc()?;
+    } else {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(Failure::at("adopt stray processes"))?;
+    }
+    let mut fds = fds.into_iter();
+    let terminal = order.terminal.map(|size| open_terminal(room.tier, size)).transpose()?;
+    let streams: Vec<OwnedFd> = if terminal.is_some() { Vec::new() } else { fds.by_ref().take(3).collect() };
+    let cgroups = join(fds)?;
+    drop_capabilities(room.tier)?;
+    limit(room.tier, &order.limits)?;
+
+    let Some(program) = find(order) else { return Ok(None) };
+    let words = |list: &mut dyn Iterator<Item = String>| {
+        list.map(|word| CString::new(word).map_err(io::Error::from)).collect::<Result<Vec<_>, _>>()
+    };
+    let argv = words(&mut order.argv.iter().cloned()).map_err(Failure::at("pass the arguments"))?;
+    let env = words(&mut order.env.iter().map(|(name, value)| format!("{name}={value}")))
+        .map_err(Failure::at("pass the environment"))?;
+    let path = |text: &str| CString::new(text).map_err(io::Error::from).map_err(Failure::at("pass a path"));
+    let stdio: [BorrowedFd<'_>; 3] = match (&terminal, streams.as_slice()) {
+        (Some((_, slave)), _) => [slave.as_fd(); 3],
+        (None, [stdin, stdout, stderr]) => [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
+        (None, _) => return Err(Failure { step: "connect the streams".into(), errno: libc::EBADF }),
+    };
+    let namespaces = namespaces();
+    let children = sys::child_signals().map_err(Failure::at("watch children"))?;
+    let (pid, found) = sys::launch(&Launch {
+        program: &path(&program)?,
+        argv: &argv,
+        env: &env,
+        cwd: &path(&order.cwd)?,
+        stdio,
+        terminal: terminal.is_some(),
+        landlock: room.landlock.as_fd(),
+        canary: &path(&room.canary)?,
+        seccomp: &room.filter,
+    })
+    .map_err(Failure::at("start a process"))?;
+    if found.failed != 0 {
+        let step = sys::LAUNCH_STEPS.get(found.failed as usize).copied().unwrap_or("start the program");
+        return Err(Failure { step: step.into(), errno: found.errno });
+    }
+    let facts = Facts {
+        uids: found.uids,
+        gids: found.gids,
+        capabilities: found.capabilities,
+        no_new_privs: found.no_new_privs == 1,
+        seccomp: found.seccomp == 2,
+        landlock: found.canary == libc::EACCES,
+        namespaces,
+        cgroups,
+    };
+    let master: Vec<_> = terminal.iter().map(|(master, _)| master.as_fd()).collect();
+    wire::send(status, &News::Started(facts), &master).map_err(Failure::at("say that the program runs"))?;
+    Ok(Some(Started { program: pid, children }))
+}
+
+/// Writes itself into every cgroup it was given the way into.
+fn join(ways: impl Iterator<Item = OwnedFd>) -> Result<usize, Failure> {
+    let mut joined = 0;
+    for way in ways {
+        rustix::io::write(way, b"0").map_err(Failure::at("join a cgroup"))?;
+        joined += 1;
+    }
+    Ok(joined)
+}
+
+fn drop_capabilities(tier: Tier) -> Result<(), Failure> {
+    const STEP: &str = "drop capabilities";
+    if tier == Tier::Namespaces {
+        for capability in CapabilitySet::all().iter() {
+            // One this kernel does not know is not there to be dropped.
+            match rustix::thread::remove_capability_from_bounding_set(capability) {
+                Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+                Err(error) => return Err(Failure::at(STEP)(error)),
+            }
+        }
+    }
+    clear_ambient_capability_set().map_err(Failure::at(STEP))?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .map_err(Failure::at(STEP))
+}
+
+fn limit(tier: Tier, limits: &OrderLimits) -> Result<(), Failure> {
+    let mut set = vec![
+        (Resource::Core, 0),
+        (Resource::Cpu, limits.cpu.as_secs().max(1)),
+        (Resource::Fsize, limits.disk),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Memlock, 8 << 20),
+        (Resource::Msgqueue, 0),
+        (Resource::Sigpending, 4_096),
+        (Resource::Stack, 64 << 20),
+    ];
+    if tier == Tier::Namespaces {
+        // Counted in the room's own user namespace; the two inits are in it as well.
+        set.extend(limits.pids.map(|pids| (Resource::Nproc, u64::from(pids) + 2)));
+    }
+    for (resource, most) in set {
+        let most = match rustix::process::getrlimit(resource).maximum {
+            Some(already) => most.min(already),
+            None => most,
+        };
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .map_err(Failure::at(format!("limit {resource:?}")))?;
+    }
+    Ok(())
+}
+
+/// The program's path, looked up as the room sees it.
+fn find(order: &Order) -> Option<String> {
+    let name = order.argv.first()?;
+    let is_program =
+        |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+    if name.contains('/') {
+        let path = Path::new(&order.cwd).join(name);
+        return is_program(&path).then(|| path.to_string_lossy().into_owned());
+    }
+    let path = order.env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_str())?;
+    let found = path.split(':').map(|dir| Path::new(dir).join(name)).find(|path| is_program(path))?;
+    Some(found.to_string_lossy().into_owned())
+}
+
+/// A terminal of the room's own: the machine's are not seen in it.
+fn open_terminal(tier: Tier, size: TerminalSize) -> Result<(OwnedFd, OwnedFd), Failure> {
+    const STEP: &str = "open a terminal";
+    if tier == Tier::Namespaces {
+        let flags = rustix::mount::MountFlags::NOSUID | rustix::mount::MountFlags::NOEXEC;
+        rustix::mount::mount(c"devpts", c"/dev/pts", c"devpts", flags, Some(c"newinstance,ptmxmode=0666,mode=620"))
+            .map_err(Failure::at(STEP))?;
+    }
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY | rustix::pty::OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags).map_err(Failure::at(STEP))?;
+    rustix::pty::unlockpt(&master).map_err(Failure::at(STEP))?;
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).map_err(Failure::at(STEP))?;
+    let size = rustix::termios::Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&master, size).map_err(Failure::at(STEP))?;
+    Ok((master, slave))
+}
+
+/// The namespaces of this process, which the program shares.
+fn namespaces() -> Vec<(String, String)> {
+    ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"]
+        .into_iter()
+        .filter_map(|name| {
+            let link = fs::read_link(format!("/proc/self/ns/{name}")).ok()?;
+            Some((name.to_owned(), link.to_string_lossy().into_owned()))
+        })
+        .collect()
+}
+
+/// Waits for the program's end and ends what it left behind.
+fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
+    let mut ended: Option<WaitStatus> = None;
+    let mut breach = None;
+    let mut memory_peak = 0;
+    let mut next_look = Instant::now() + TICK;
+    while ended.is_none() {
+        let now = Instant::now();
+        if now >= next_look {
+            let seen = Seen::now(room.tier);
+            memory_peak = memory_peak.max(seen.memory);
+            breach = breach.or_else(|| seen.breach(&order.limits));
+            if breach.is_some() {
+                end_everything(room.tier, Signal::KILL);
+            }
+            next_look = now + TICK;
+        }
+        let wait = Timespec::try_from(next_look.saturating_duration_since(now)).ok();
+        let mut fds = [PollFd::new(status, PollFlags::IN), PollFd::new(&job.children, PollFlags::IN)];
+        // An interrupted wait is looked at like any other.
+        let _ = poll(&mut fds, wait.as_ref());
+        let (spoken, changed) = (fds[0].revents(), fds[1].revents());
+        if !spoken.is_empty() {
+            obey(room.tier, status);
+        }
+        if !changed.is_empty() {
+            drain(&job.children);
+            ended = reap(job.program);
+        }
+    }
+    end_everything(room.tier, Signal::KILL);
+    while let Ok(Some(_)) = wait(WaitOptions::empty()) {
+        end_everything(room.tier, Signal::KILL);
+    }
+    let used = sys::usage_of_children().map_or(0, |usage| usage.cpu_ms);
+    Over {
+        code: ended.and_then(WaitStatus::exit_status),
+        signal: ended.and_then(WaitStatus::terminating_signal),
+        breach,
+        cpu_ms: used,
+        memory_peak,
+    }
+}
+
+/// Does what the runtime says. No word any more means that nobody waits: everything ends.
+fn obey(tier: Tier, status: &OwnedFd) {
+    match wire::receive::<Word>(status) {
+        Ok(Some((Word::Terminate, _))) => end_everything(tier, Signal::TERM),
+        Ok(Some((Word::Kill, _))) => end_everything(tier, Signal::KILL),
+        Ok(None) | Err(_) => {
+            end_everything(tier, Signal::KILL);
+            sys::exit_now(1)
+        }
+    }
+}
+
+fn drain(signals: &OwnedFd) {
+    let mut buffer = [0; 1024];
+    while rustix::io::read(signals, &mut buffer).is_ok_and(|read| read > 0) {}
+}
+
+/// Waits for everything that has ended, and gives the program's status if it is among them.
+fn reap(program: i32) -> Option<WaitStatus> {
+    let mut ended = None;
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        if pid.as_raw_nonzero().get() == program {
+            ended = Some(status);
+        }
+    }
+    ended
+}
+
+fn end_everything(tier: Tier, signal: Signal) {
+    match tier {
+        // Everything in the pid namespace but this process. No such process is what is wanted.
+        Tier::Namespaces => {
+            let _ = sys::signal_all(signal.as_raw());
+        }
+        Tier::Landlock => descendants().into_iter().for_each(|pid| {
+            let _ = kill_process(pid, signal);
+        }),
+    }
+}
+
+/// Ends what came back to a keeper whose job init is gone.
+pub(super) fn end_descendants() {
+    // Bounded: each round ends a generation, and a room holds only so many processes.
+    for _ in 0..1_000 {
+        let left = descendants();
+        if left.is_empty() {
+            return;
+        }
+        left.into_iter().for_each(|pid| {
+            let _ = kill_process(pid, Signal::KILL);
+        });
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// All processes below this one, parents first.
+fn descendants() -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut left = vec![std::process::id().cast_signed()];
+    while let Some(parent) = left.pop() {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{parent}/task")) else { continue };
+        for task in tasks.flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            for pid in children.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
+                left.push(pid);
+                found.extend(Pid::from_raw(pid));
+            }
+        }
+    }
+    found
+}
+
+/// What a job holds at one moment.
+#[derive(Debug, Default)]
+struct Seen {
+    cpu_ms: u64,
+    memory: u64,
+    pids: u64,
+    written: u64,
+}
+
+impl Seen {
+    fn now(tier: Tier) -> Self {
+        let pids: Vec<i32> = match tier {
+            Tier::Landlock => descendants().into_iter().map(|pid| pid.as_raw_nonzero().get()).collect(),
+            Tier::Namespaces => fs::read_dir("/proc")
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                .filter(|pid| *pid != 1)
+                .collect(),
+        };
+        let mut seen = Self::default();
+        if let Ok(dead) = sys::usage_of_children() {
+            seen.cpu_ms = dead.cpu_ms;
+            seen.written = dead.written;
+        }
+        for pid in pids {
+            seen.add(pid);
+        }
+        if tier == Tier::Namespaces {
+            seen.memory += used_by("/tmp") + used_by("/home");
+        }
+        seen
+    }
+
+    /// Adds one process. One that has just gone is counted among the dead next time.
+    fn add(&mut self, pid: i32) {
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return };
+        // The name may hold anything, also parentheses; what follows the last one are numbers.
+        let Some((_, rest)) = stat.rsplit_once(')') else { return };
+        let fields: Vec<u64> = rest.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+        let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+        let ticks = rustix::param::clock_ticks_per_second().max(1);
+        self.cpu_ms += (field(14) + field(15)) * 1_000 / ticks;
+        self.pids += field(20);
+        let page = rustix::param::page_size() as u64;
+        if let Ok(statm) = fs::read_to_string(format!("/proc/{pid}/statm")) {
+            let mut pages = statm.split_ascii_whitespace().skip(1).map(|field| field.parse().unwrap_or(0));
+            let (resident, shared): (u64, u64) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+            self.memory += resident.saturating_sub(shared) * page;
+        }
+        if let Ok(io) = fs::read_to_string(format!("/proc/{pid}/io")) {
+            let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+            self.written += written.unwrap_or(0);
+        }
+    }
+
+    fn breach(&self, limits: &OrderLimits) -> Option<Breach> {
+        if u128::from(self.cpu_ms) > limits.cpu.as_millis() {
+            Some(Breach::Cpu)
+        } else if limits.memory.is_some_and(|most| self.memory > most) {
+            Some(Breach::Memory)
+        } else if limits.pids.is_some_and(|most| self.pids >= u64::from(most)) {
+            Some(Breach::Pids)
+        } else if self.written > limits.disk {
+            Some(Breach::Disk)
+        } else {
+            None
+        }
+    }
+}
+
+/// Bytes in use on the file system of a directory.
+fn used_by(dir: &str) -> u64 {
+    rustix::fs::statvfs(dir).map_or(0, |found| (found.f_blocks - found.f_bfree) * found.f_frsize)
+}

@@ -1,0 +1,120 @@
+//! Landlock rules for a room, made once for the room and put up by every job's process on itself.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
+};
+
+use super::{
+    root::{DEVICES, ETC, HOME, SYSTEM},
+    sys,
+    wire::{Failure, Plan},
+};
+use crate::spec::{Tier, WorkspaceMode};
+
+/// The least version a room is made with: from here on truncating a file is a right of its own.
+pub(super) const LEAST: u32 = 3;
+/// The least version that can stand alone: from here on signals and abstract sockets stay in the room.
+pub(super) const LEAST_ALONE: u32 = 6;
+
+/// What is about processes and machines in `/proc` and harms nobody.
+const PROC: [&str; 8] = [
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/uptime",
+    "/proc/version",
+    "/proc/sys/vm/overcommit_memory",
+];
+
+/// The rule set for a room, and the version it is written in.
+pub(super) fn rules(plan: &Plan) -> Result<(OwnedFd, u32), Failure> {
+    let version = sys::landlock_abi().map_err(Failure::at("ask for Landlock"))?;
+    let abi = match version {
+        0..LEAST => return Err(Failure { step: "ask for Landlock".into(), errno: libc::EOPNOTSUPP }),
+        3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        6 => ABI::V6,
+        _ => ABI::V7,
+    };
+    let rules =
+        write(plan, abi).map_err(|error| Failure::at(format!("write Landlock rules: {error}"))(cause(&error)))?;
+    rules.map(|fd| (fd, version)).ok_or_else(|| Failure { step: "write Landlock rules".into(), errno: libc::ENOSYS })
+}
+
+fn write(plan: &Plan, abi: ABI) -> Result<Option<OwnedFd>, RulesetError> {
+    let all = AccessFs::from_all(abi);
+    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
+    if abi >= ABI::V6 {
+        ruleset = ruleset.scope(Scope::AbstractUnixSocket)?.scope(Scope::Signal)?;
+    }
+    let mut rules = ruleset.create()?;
+    for (path, access) in grants(plan, abi) {
+        // What is not there needs no rule; what cannot be opened gets none.
+        let Ok(fd) = PathFd::new(&path) else { continue };
+        let is_dir = path.is_dir();
+        let access = if is_dir { access } else { access & AccessFs::from_file(abi) };
+        if !access.is_empty() {
+            rules = rules.add_rule(PathBeneath::new(fd, access))?;
+        }
+    }
+    Ok(rules.into())
+}
+
+/// Who may do what where. Everything else is refused, also where the file's own mode would allow it.
+fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+    let read = AccessFs::from_read(abi);
+    // Devices are not made in a room, whoever asks.
+    let write = AccessFs::from_all(abi) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock});
+    let device = make_bitflags!(AccessFs::{ReadFile | WriteFile});
+    let mut grants: Vec<(PathBuf, BitFlags<AccessFs>)> = Vec::new();
+    let mut grant = |path: &Path, access| grants.push((path.to_owned(), access));
+
+    DEVICES.iter().for_each(|path| grant(Path::new(path), device & AccessFs::from_all(abi)));
+    match plan.tier {
+        Tier::Namespaces => {
+            // Only what was put there is there, so what is there may be read. Rules go by inode: one on the root holds
+            // for the `/proc` every job mounts for itself.
+            grant(Path::new("/"), read);
+            grant(Path::new("/dev"), write & !AccessFs::Execute);
+            grant(Path::new("/tmp"), write);
+            grant(Path::new(HOME), write);
+        }
+        Tier::Landlock => {
+            SYSTEM.iter().for_each(|path| grant(Path::new(path), read));
+            plan.spec.visible.iter().for_each(|path| grant(path, read));
+            ETC.iter().for_each(|name| grant(&Path::new("/etc").join(name), read));
+            PROC.iter().for_each(|path| grant(Path::new(path), AccessFs::ReadFile.into()));
+            grant(&plan.private.join("tmp"), write);
+            grant(&plan.private.join("home"), write);
+        }
+    }
+    if let Some(workspace) = &plan.spec.workspace {
+        let access = match workspace.mode {
+            WorkspaceMode::ReadOnly => read,
+            WorkspaceMode::ReadWrite | WorkspaceMode::Overlay => write,
+        };
+        grant(&workspace.path, access);
+    }
+    grants
+}
+
+fn cause(error: &RulesetError) -> io::Error {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref::<io::Error>() {
+            return io::Error::from_raw_os_error(found.raw_os_error().unwrap_or(libc::EIO));
+        }
+        source = error.source();
+    }
+    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
+}

@@ -1,0 +1,149 @@
+//! The process backend: rooms made of the kernel's own walls, without a helper program.
+//!
+//! Four kinds of processes, all of them this program. The *runtime* asks; the *zygote* (`zygote.rs`) is a small copy
+//! of the program that makes rooms, so that a room costs the same however large the runtime is; a *keeper*
+//! (`keeper.rs`) builds a room and stays in it; a *job init* (`job.rs`) puts up the last walls around one job, starts
+//! it and sees that nothing of it is left. The runtime talks to keepers and job inits over sockets; when a socket
+//! closes, whoever is on the other side ends everything below it. So rooms end with the runtime, however it ends.
+
+mod cgroup;
+mod door;
+mod job;
+mod keeper;
+mod landlock;
+mod net;
+mod placeholder;
+mod probe;
+mod receipt;
+mod room;
+mod root;
+mod seccomp;
+mod supervise;
+mod sys;
+mod terminal;
+mod wire;
+mod zygote;
+
+use std::{
+    fmt,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    registry::Registry,
+    room::{Backend, Probed, Room, RoomError},
+    spec::RoomSpec,
+};
+
+use probe::Tiers;
+use wire::Plan;
+
+/// Makes rooms on this machine.
+pub struct ProcessBackend {
+    house: Arc<House>,
+}
+
+/// What the rooms of one backend share. A room keeps it alive.
+pub(crate) struct House {
+    zygote: Mutex<OwnedFd>,
+    cgroups: cgroup::Cgroups,
+    registry: Registry,
+    uids: Mutex<Uids>,
+    tiers: Tiers,
+}
+
+impl ProcessBackend {
+    /// Starts a zygote. `dir` is where notes about open rooms are kept, for those who clean up after a crash.
+    pub fn open(dir: &Path) -> Result<Self, RoomError> {
+        let registry = Registry::open(dir).map_err(RoomError::step(format!("open `{}`", dir.display())))?;
+        let zygote = zygote::start(dir).map_err(RoomError::step("start the zygote"))?;
+        let cgroups = cgroup::Cgroups::open(registry.label(), registry.instance());
+        let house = House {
+            zygote: Mutex::new(zygote),
+            cgroups,
+            registry,
+            uids: Mutex::default(),
+            tiers: Tiers::default(),
+        };
+        Ok(Self { house: Arc::new(house) })
+    }
+}
+
+impl Backend for ProcessBackend {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    fn probe(&self) -> Vec<Probed> {
+        probe::walls(&self.house)
+    }
+
+    fn open(&self, spec: &RoomSpec, owner: &str) -> Result<Arc<dyn Room>, RoomError> {
+        let tier = probe::choose(&self.house, spec)?;
+        Ok(Arc::new(room::ProcessRoom::open(&self.house, spec, tier, owner)?))
+    }
+}
+
+impl fmt::Debug for ProcessBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessBackend").finish_non_exhaustive()
+    }
+}
+
+impl House {
+    /// Has the zygote make a room, and gives a handle on its keeper. What went wrong is told on the room's socket.
+    fn ask_zygote(&self, plan: &Plan, keepers_end: &OwnedFd) -> Result<Option<OwnedFd>, RoomError> {
+        let zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = |error: std::io::Error| RoomError::Lost(format!("the zygote does not answer: {error}"));
+        wire::send(&*zygote, plan, &[keepers_end.as_fd()]).map_err(lost)?;
+        match wire::receive::<bool>(&*zygote).map_err(lost)? {
+            Some((_, fds)) => Ok(fds.into_iter().next()),
+            None => Err(RoomError::Lost("the zygote has ended".into())),
+        }
+    }
+
+    /// The ids of a new room on the machine.
+    fn take_ids(&self) -> Result<(u32, u32), RoomError> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok((rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()));
+        }
+        let mut uids = self.uids.lock().unwrap_or_else(PoisonError::into_inner);
+        let uid = uids.take().ok_or_else(|| RoomError::Lost("there are no more ids for rooms".into()))?;
+        Ok((uid, uid))
+    }
+
+    fn give_back(&self, uid: u32) {
+        self.uids.lock().unwrap_or_else(PoisonError::into_inner).free.push(uid);
+    }
+}
+
+/// Ids for rooms when the runtime is root: one for each room, far from anybody's, used again when a room is proven
+/// gone.
+#[derive(Debug, Default)]
+struct Uids {
+    free: Vec<u32>,
+    next: u32,
+}
+
+impl Uids {
+    const MOST: u32 = 1_000;
+
+    fn take(&mut self) -> Option<u32> {
+        if let Some(uid) = self.free.pop() {
+            return Some(uid);
+        }
+        if self.next == Self::MOST {
+            return None;
+        }
+        self.next += 1;
+        // A thousand for each process, between any user's and the largest there is.
+        Some(1_000_000_000 + (std::process::id() % 1_000_000) * Self::MOST + self.next - 1)
+    }
+}
+
+/// Where a room keeps what it has on the machine.
+fn private_dir(registry: &Registry, id: &str) -> PathBuf {
+    registry.dir().join(id)
+}

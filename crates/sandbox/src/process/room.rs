@@ -1,0 +1,396 @@
+//! A process room, as the runtime holds it.
+
+use std::{
+    fmt, fs,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::DirBuilderExt,
+    },
+    path::{Component, Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    net::sockopt::{Timeout, set_socket_timeout},
+    pipe::{PipeFlags, pipe_with},
+    process::{Signal, pidfd_send_signal},
+};
+use toolgate_contract::{Fault, Files, Job, Ran, TerminalSize};
+use toolgate_gate::Permit;
+
+use super::{
+    House, cgroup,
+    door::Door,
+    placeholder::Placeholders,
+    private_dir, receipt,
+    root::HOME,
+    supervise::{self, Pipes, Running},
+    terminal::ProcessTerminal,
+    wire::{self, Facts, Looked, Opened, Order, OrderLimits, Plan},
+};
+use crate::{
+    env,
+    registry::RoomNote,
+    room::{Io, Room, RoomError, Terminal},
+    spec::{Egress, RoomSpec, Tier, WorkspaceMode},
+};
+
+/// How long a step of making a room or starting a job may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One room.
+pub(super) struct ProcessRoom {
+    house: Arc<House>,
+    spec: RoomSpec,
+    tier: Tier,
+    looked: Looked,
+    uid: u32,
+    private: PathBuf,
+    /// The runtime's end of the keeper's socket. Shut down, not closed, when the room ends: others may be using it.
+    socket: OwnedFd,
+    keeper: OwnedFd,
+    door: Option<Door>,
+    closed: AtomicBool,
+    note: Option<RoomNote>,
+    /// Given back to the workspace when the room is gone.
+    placeholders: Option<Placeholders>,
+}
+
+/// A job that has been started.
+pub(super) struct Begun {
+    pub(super) status: OwnedFd,
+    pub(super) facts: Facts,
+    pub(super) fds: Vec<OwnedFd>,
+    pub(super) cgroup: Option<cgroup::Lease>,
+    pub(super) started: Instant,
+}
+
+impl ProcessRoom {
+    pub(super) fn open(house: &Arc<House>, spec: &RoomSpec, tier: Tier, owner: &str) -> Result<Self, RoomError> {
+        check_spec(spec)?;
+        let id = room_id();
+        let private = private_dir(&house.registry, &id);
+        let mut note = house
+            .registry
+            .note(&id, owner, tier.as_str(), spec)
+            .map_err(RoomError::step("write down that a room is made"))?;
+        let (uid, gid) = house.take_ids()?;
+        make_private(&private, spec, tier, uid, gid).map_err(RoomError::step("make the room's own directory"))?;
+        let placeholders = match &spec.workspace {
+            Some(workspace) if tier == Tier::Namespaces && workspace.mode == WorkspaceMode::ReadWrite => {
+                Some(Placeholders::put(workspace)?)
+            }
+            _ => None,
+        };
+        let (socket, keepers_end) = wire::pair().map_err(RoomError::step("make a socket"))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
+            .map_err(|error| RoomError::step("make a socket")(error.into()))?;
+        let mut plan = Plan { spec: spec.clone(), tier, uid, gid, private: private.clone() };
+        if let (Some(workspace), Some(placeholders)) = (&mut plan.spec.workspace, &placeholders) {
+            workspace.protected.clone_from(&placeholders.names);
+        }
+        let keeper = house.ask_zygote(&plan, &keepers_end)?;
+        drop(keepers_end);
+        let (looked, listeners) = match wire::receive(&socket).map_err(RoomError::step("hear from the keeper"))? {
+            Some((Opened::Ready { looked }, fds)) => (looked, fds),
+            Some((Opened::Failed(failure), _)) => {
+                house.give_back(uid);
+                return Err(supervise::failed(failure));
+            }
+            None => return Err(RoomError::Lost("its keeper ended at once".into())),
+        };
+        let keeper = keeper.ok_or_else(|| RoomError::Lost("its keeper has no handle".into()))?;
+        note.made(&keeper).map_err(RoomError::step("write down that a room is made"))?;
+        let door = match &spec.egress {
+            Egress::Allow(rules) if !rules.is_empty() => Some(Door::serve(rules, listeners)?),
+            Egress::Allow(_) | Egress::Deny => None,
+        };
+        Ok(Self {
+            house: house.clone(),
+            spec: spec.clone(),
+            tier,
+            looked,
+            uid,
+            private,
+            socket,
+            keeper,
+            door,
+            closed: AtomicBool::new(false),
+            note: Some(note),
+            placeholders,
+        })
+    }
+
+    /// Starts a job on these streams, or on a terminal when there are none.
+    fn begin(&self, job: &Job, streams: &[OwnedFd], terminal: Option<TerminalSize>) -> Result<Begun, RoomError> {
+        if !self.is_alive() {
+            return Err(RoomError::Lost("it was closed".into()));
+        }
+        let limits = &self.spec.limits;
+        let cgroup = self.house.cgroups.take(limits.memory, limits.pids);
+        let cgroup = cgroup.map_err(RoomError::step("limit the job"))?;
+        let ways = cgroup.procs().map_err(RoomError::step("limit the job"))?;
+        let order = Order {
+            argv: job.argv.clone(),
+            env: self.environment(job, terminal.is_some())?,
+            cwd: self.cwd(job)?,
+            terminal,
+            limits: OrderLimits {
+                cpu: limits.cpu,
+                disk: limits.disk,
+                open_files: limits.open_files,
+                memory: cgroup.memory_by().is_none().then_some(limits.memory),
+                pids: cgroup.pids_by().is_none().then_some(limits.pids),
+            },
+        };
+        let (status, inits_end) = wire::pair().map_err(RoomError::step("make a socket"))?;
+        set_socket_timeout(&status, Timeout::Recv, Some(PATIENCE))
+            .map_err(|error| RoomError::step("make a socket")(error.into()))?;
+        let started = Instant::now();
+        let mut fds = vec![inits_end.as_fd()];
+        fds.extend(streams.iter().map(AsFd::as_fd));
+        fds.extend(ways.iter().map(AsFd::as_fd));
+        wire::send(&self.socket, &order, &fds).map_err(|error| match error.raw_os_error() {
+            Some(libc::E2BIG) => bad(
+                "job_too_large",
+                "the command and its environment are too long",
+                "Pass long text on standard input or in a file.",
+            ),
+            _ => RoomError::Lost(format!("its keeper does not answer: {error}")),
+        })?;
+        drop(inits_end);
+        let (facts, fds) = supervise::started(&status, job.argv.first().map_or("", String::as_str))?;
+        Ok(Begun { status, facts, fds, cgroup: Some(cgroup), started })
+    }
+
+    pub(super) fn receipt(&self, begun: &Begun) -> toolgate_contract::Receipt {
+        receipt::write(&self.spec, self.tier, &self.looked, &begun.facts, begun.cgroup.as_ref(), self.door.is_some())
+    }
+
+    fn environment(&self, job: &Job, on_terminal: bool) -> Result<Vec<(String, String)>, RoomError> {
+        let (home, tmp) = match self.tier {
+            Tier::Namespaces => (PathBuf::from(HOME), PathBuf::from("/tmp")),
+            Tier::Landlock => (self.private.join("home"), self.private.join("tmp")),
+        };
+        let proxy = self.door.as_ref().map(Door::proxy);
+        let base = env::Base { home, tmp, terminal: on_terminal, proxy };
+        env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)
+    }
+
+    /// Where the job starts. A path that leads out of the workspace is refused before anything runs.
+    fn cwd(&self, job: &Job) -> Result<String, RoomError> {
+        let root = match (&self.spec.workspace, self.tier) {
+            (Some(workspace), _) => workspace.path.clone(),
+            (None, Tier::Namespaces) => PathBuf::from(HOME),
+            (None, Tier::Landlock) => self.private.join("home"),
+        };
+        let is_inside =
+            Path::new(&job.cwd).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !is_inside || job.cwd.contains('\0') {
+            return Err(bad(
+                "path_outside_workspace",
+                "the directory to start in is not inside the workspace",
+                "Name a directory relative to the workspace, without `..`.",
+            ));
+        }
+        let cwd = if job.cwd.is_empty() { root } else { root.join(&job.cwd) };
+        cwd.into_os_string()
+            .into_string()
+            .map_err(|_| bad("bad_path", "the path of the workspace is not UTF-8", "Use a workspace whose path is."))
+    }
+
+    /// Are all processes of this room gone? Waits a moment for it.
+    fn is_gone(&self) -> bool {
+        let mut fds = [PollFd::new(&self.keeper, PollFlags::IN)];
+        let wait = Timespec::try_from(Duration::from_secs(5)).ok();
+        poll(&mut fds, wait.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+}
+
+impl Room for ProcessRoom {
+    fn run(&self, permit: &Permit, job: &Job, mut io: Io<'_>) -> Result<Ran, RoomError> {
+        check_job(permit, job, &self.spec)?;
+        let make = |error: rustix::io::Errno| RoomError::step("make a pipe")(error.into());
+        let (stdin, feed) = match io.stdin.take() {
+            Some(given) => (given, None),
+            None => {
+                let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
+                (read, Some(write))
+            }
+        };
+        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
+        let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
+        for ours in feed.iter().chain([&stdout, &stderr]) {
+            let flags = fcntl_getfl(ours).map_err(make)?;
+            fcntl_setfl(ours, flags | OFlags::NONBLOCK).map_err(make)?;
+        }
+        let begun = self.begin(job, &[stdin, their_stdout, their_stderr], None)?;
+        let receipt = self.receipt(&begun);
+        let refused_before = self.door.as_ref().map_or(0, Door::refusals);
+        let running = Running {
+            job,
+            status: begun.status,
+            pipes: Pipes { stdin: feed, stdout, stderr },
+            cgroup: begun.cgroup,
+            started: begun.started,
+        };
+        let mut ran = supervise::run(running, io, receipt);
+        if let Some(door) = &self.door {
+            ran.refused = door.refused_since(refused_before);
+        }
+        if ran.ending == toolgate_contract::Ending::RoomLost {
+            // Its init did not say that everything is gone. Without a pid namespace nothing else would say so either.
+            self.close();
+        }
+        Ok(ran)
+    }
+
+    fn open_terminal(&self, permit: &Permit, job: &Job, size: TerminalSize) -> Result<Box<dyn Terminal>, RoomError> {
+        check_job(permit, job, &self.spec)?;
+        let begun = self.begin(job, &[], Some(size))?;
+        let receipt = self.receipt(&begun);
+        Ok(Box::new(ProcessTerminal::new(begun, receipt, job.limits)?))
+    }
+
+    fn is_alive(&self) -> bool {
+        let mut fds = [PollFd::new(&self.keeper, PollFlags::IN)];
+        let now = Timespec::try_from(Duration::ZERO).ok();
+        // A handle on a process becomes readable when the process has ended.
+        !self.closed.load(Ordering::Acquire) && poll(&mut fds, now.as_ref()) == Ok(0)
+    }
+
+    fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // The keeper reads the end, and ends; so does everything in its namespaces.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        if self.tier == Tier::Namespaces {
+            let _ = pidfd_send_signal(&self.keeper, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for ProcessRoom {
+    fn drop(&mut self) {
+        self.close();
+        if !self.is_gone() {
+            // Its ids are not used again and its note stays, so that a sweep finds it.
+            tracing::error!("a room's keeper did not end; `toolgate sandbox sweep` will find it");
+            self.note.take().into_iter().for_each(RoomNote::leave);
+            return;
+        }
+        self.placeholders = None;
+        if self.private.exists()
+            && let Err(error) = fs::remove_dir_all(&self.private)
+        {
+            tracing::warn!("the room's own directory stays: {error}");
+        }
+        if rustix::process::geteuid().is_root() {
+            self.house.give_back(self.uid);
+        }
+    }
+}
+
+impl fmt::Debug for ProcessRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessRoom").field("tier", &self.tier).field("uid", &self.uid).finish_non_exhaustive()
+    }
+}
+
+fn room_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("room-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn bad(code: &'static str, message: &'static str, remedy: &'static str) -> RoomError {
+    RoomError::BadJob(Fault::failed(code, message, remedy))
+}
+
+/// Is this something a room can be made of?
+fn check_spec(spec: &RoomSpec) -> Result<(), RoomError> {
+    let Some(workspace) = &spec.workspace else { return Ok(()) };
+    let path = &workspace.path;
+    let is_plain = path.is_absolute() && path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+    // A workspace above or inside what the room is furnished with would be seen instead of it.
+    const TAKEN: [&str; 10] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run"];
+    let is_taken = path.parent().is_none()
+        || ["/tmp", "/home", "/var"].iter().any(|dir| path == Path::new(dir))
+        || TAKEN.iter().any(|dir| path.starts_with(dir));
+    if !is_plain || is_taken {
+        return Err(bad(
+            "bad_workspace",
+            "this directory cannot be a room's workspace",
+            "Use a directory of a project, such as one in a home directory.",
+        ));
+    }
+    let is_relative = |name: &String| {
+        !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+    };
+    if !workspace.protected.iter().all(is_relative) {
+        return Err(bad(
+            "bad_protected_name",
+            "a protected name is not a path inside the workspace",
+            "Name paths relative to the workspace.",
+        ));
+    }
+    Ok(())
+}
+
+/// Is this something the permit covers and a room can run?
+fn check_job(permit: &Permit, job: &Job, spec: &RoomSpec) -> Result<(), RoomError> {
+    let needs = permit.needs();
+    if !needs.exec {
+        return Err(RoomError::BadJob(Fault::refused(
+            "needs_not_declared",
+            "the permit is not for running programs",
+            "Declare `needs.exec` in the tool's definition.",
+        )));
+    }
+    let writes = spec.workspace.as_ref().is_some_and(|workspace| workspace.mode == WorkspaceMode::ReadWrite);
+    if writes && needs.files != Files::Write {
+        return Err(RoomError::BadJob(Fault::refused(
+            "needs_not_declared",
+            "the permit is not for writing files, and the room's workspace can be written",
+            "Declare `needs.files` in the tool's definition, or open the room read-only.",
+        )));
+    }
+    if job.argv.first().is_none_or(String::is_empty) || job.argv.iter().any(|word| word.contains('\0')) {
+        return Err(bad(
+            "bad_command",
+            "a command is at least one word, and no word holds a zero byte",
+            "Name a program.",
+        ));
+    }
+    Ok(())
+}
+
+/// The directory a room has on the machine, if it needs one: for its files where it has no tree of its own, and for
+/// what an overlay takes in.
+fn make_private(dir: &Path, spec: &RoomSpec, tier: Tier, uid: u32, gid: u32) -> std::io::Result<()> {
+    let overlay = spec.workspace.as_ref().is_some_and(|workspace| workspace.mode == WorkspaceMode::Overlay);
+    let names: &[&str] = match tier {
+        Tier::Landlock => &["", "tmp", "home"],
+        Tier::Namespaces if overlay => &["", "upper", "work"],
+        Tier::Namespaces => return Ok(()),
+    };
+    for name in names {
+        let path = if name.is_empty() { dir.to_owned() } else { dir.join(name) };
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        // The overlay's parts stay the runtime's: they are shown to the room under its own ids.
+        if tier == Tier::Landlock {
+            std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+        }
+    }
+    if tier == Tier::Landlock {
+        fs::write(dir.join("canary"), "")?;
+        std::os::unix::fs::chown(dir.join("canary"), Some(uid), Some(gid))?;
+    }
+    Ok(())
+}

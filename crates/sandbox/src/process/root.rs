@@ -1,0 +1,394 @@
+//! The room's own file tree.
+//!
+//! Everything that is not put here is not there: deny by absence, not by mask. The tree is a small tmpfs; the system's
+//! programs and libraries are read-only views of the machine's, `/etc` holds little more than names, `/tmp` and the
+//! home are the room's own, `/proc` is mounted for each job in the job's pid namespace.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::symlink,
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags},
+    io::Errno,
+    mount::{
+        MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount, mount_change, move_mount, unmount,
+    },
+};
+
+use super::{
+    sys,
+    wire::{Failure, Plan},
+    zygote::{Mounts, detach, detach_opened},
+};
+use crate::spec::{RoomSpec, WorkspaceMode, WorkspaceSpec};
+
+/// Where the room's user lives.
+pub(super) const HOME: &str = "/home/agent";
+/// A file that its mode and its mount would let a job write, and only Landlock does not.
+pub(super) const CANARY: &str = "/home/.canary";
+
+/// Directories with programs and libraries. Where the machine has links (`/bin -> usr/bin`), so has the room.
+pub(super) const SYSTEM: [&str; 9] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
+
+/// What programs read in `/etc`. No passwords, no keys, no host configuration.
+pub(super) const ETC: [&str; 20] = [
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "fonts",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "ld.so.cache",
+    "localtime",
+    "magic",
+    "mime.types",
+    "perl",
+    "pki/ca-trust/extracted",
+    "pki/tls/certs",
+    "protocols",
+    "python3",
+    "python3.11",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+];
+
+pub(super) const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// What a job must not reach in `/proc`: directories first, then files.
+const PROC_DIRS: [&str; 6] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi", "/proc/fs"];
+const PROC_FILES: [&str; 8] = [
+    "/proc/sysrq-trigger",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/kallsyms",
+    "/proc/timer_list",
+    "/proc/kmsg",
+    "/proc/config.gz",
+];
+const PROC_FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+const EMPTY_DIR: &str = "/.nothing";
+const EMPTY_FILE: &str = "/.empty";
+
+const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+const READ_WRITE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+
+/// Builds the tree and moves into it. Says whether every protected name is read-only.
+pub(super) fn build(plan: &Plan, held: Mounts) -> Result<bool, Failure> {
+    let spec = &plan.spec;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(Failure::at("keep mounts to the room"))?;
+    // Before anything is covered: a workspace may be below the directory the new root is put on.
+    let sources = Sources::take(plan, held)?;
+    enter_new_root()?;
+    let uid = plan.uid;
+    furnish(spec, uid).map_err(Failure::at("furnish the room"))?;
+    scratch("/tmp", spec.limits.scratch, "1777")?;
+    scratch("/home", spec.limits.scratch, "755")?;
+    make_dir(Path::new(HOME)).map_err(Failure::at("make a home"))?;
+    fs::write(CANARY, "").map_err(Failure::at("make a home"))?;
+    for (path, mount) in &sources.system {
+        attach(mount, path, READ_ONLY, Kind::of(mount)?)?;
+    }
+    for (path, mount) in &sources.devices {
+        // A device on a mount without devices is none.
+        attach(mount, path, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC, Kind::File)?;
+    }
+    for (path, mount) in &sources.visible {
+        attach(mount, path, READ_ONLY, Kind::of(mount)?)?;
+    }
+    let mut protected = true;
+    if let (Some(workspace), Some(mount)) = (&spec.workspace, &sources.workspace) {
+        protected = put_workspace(workspace, mount, sources.private.as_ref())?;
+    }
+    let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(Failure::at("open /"))?;
+    sys::set_mount_attributes(root.as_fd(), READ_ONLY, false).map_err(Failure::at("make the root read-only"))?;
+    // Only now: a cover is a view of the root, and takes over that it is read-only.
+    for path in &spec.hidden {
+        hide(path).map_err(Failure::at(format!("hide `{}`", path.display())))?;
+    }
+    Ok(protected)
+}
+
+/// Is this path on a read-only mount?
+pub(super) fn is_read_only(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// `/proc` for the pid namespace of the calling process, without what is not about processes or can change the machine.
+pub(super) fn mount_proc() -> Result<(), Failure> {
+    mount(c"proc", c"/proc", c"proc", PROC_FLAGS, None).map_err(Failure::at("mount /proc"))?;
+    for (covers, cover) in [(&PROC_DIRS[..], EMPTY_DIR), (&PROC_FILES[..], EMPTY_FILE)] {
+        for path in covers {
+            match rustix::mount::mount_bind(cover, *path) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(Failure::at(format!("cover {path}"))(error)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The views of the machine's tree that go into the room.
+struct Sources {
+    system: Vec<(PathBuf, OwnedFd)>,
+    devices: Vec<(PathBuf, OwnedFd)>,
+    visible: Vec<(PathBuf, OwnedFd)>,
+    workspace: Option<OwnedFd>,
+    /// The room's own directory on the machine, for an overlay.
+    private: Option<OwnedFd>,
+}
+
+impl Sources {
+    fn take(plan: &Plan, held: Mounts) -> Result<Self, Failure> {
+        let spec = &plan.spec;
+        let etc = ETC.iter().map(|name| format!("/etc/{name}"));
+        let paths = SYSTEM.iter().map(|path| (*path).to_owned()).chain(etc).map(PathBuf::from);
+        let devices = DEVICES.iter().map(PathBuf::from);
+        let visible = match held.visible.len() {
+            0 => present(spec.visible.iter().cloned())?,
+            _ => spec.visible.iter().cloned().zip(held.visible).collect(),
+        };
+        let (workspace, private) = match (&spec.workspace, held.workspace) {
+            (Some(_), Some(mount)) => (Some(mount), held.private),
+            (Some(workspace), None) => {
+                let step = format!("open the workspace `{}`", workspace.path.display());
+                let private = match workspace.mode {
+                    WorkspaceMode::Overlay => Some(detach(&plan.private).map_err(Failure::at("open the overlay"))?),
+                    WorkspaceMode::ReadWrite | WorkspaceMode::ReadOnly => None,
+                };
+                (Some(detach(&workspace.path).map_err(Failure::at(step))?), private)
+            }
+            (None, _) => (None, None),
+        };
+        Ok(Self { system: present(paths)?, devices: present(devices)?, visible, workspace, private })
+    }
+}
+
+/// Views of those that exist. A link stays a link: it is made anew in the room, and what it leads to is there or not.
+fn present(paths: impl Iterator<Item = PathBuf>) -> Result<Vec<(PathBuf, OwnedFd)>, Failure> {
+    let mut found = Vec::new();
+    for path in paths {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match rustix::fs::open(&path, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
+            opened => opened.map_err(Failure::at(format!("open `{}`", path.display())))?,
+        };
+        let is_link = rustix::fs::fstat(&opened).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink());
+        let view = if is_link {
+            opened
+        } else {
+            detach_opened(&opened).map_err(Failure::at(format!("view `{}`", path.display())))?
+        };
+        found.push((path, view));
+    }
+    Ok(found)
+}
+
+/// A tmpfs as the new root. The old one is unmounted: no path leads back.
+fn enter_new_root() -> Result<(), Failure> {
+    const STEP: &str = "enter the room's root";
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount(c"room", c"/tmp", c"tmpfs", flags, Some(c"size=4m,nr_inodes=4096,mode=755")).map_err(Failure::at(STEP))?;
+    rustix::process::chdir("/tmp").map_err(Failure::at(STEP))?;
+    // The kernel lets nobody mount a /proc who cannot see one already, so it is made while the machine's is in sight.
+    // This one is the keeper's; every job covers it with its own.
+    fs::create_dir("proc").map_err(Failure::at(STEP))?;
+    mount(c"proc", c"proc", c"proc", PROC_FLAGS, None).map_err(Failure::at("mount /proc"))?;
+    rustix::process::pivot_root(".", ".").map_err(Failure::at(STEP))?;
+    unmount(".", UnmountFlags::DETACH).map_err(Failure::at(STEP))?;
+    rustix::process::chdir("/").map_err(Failure::at(STEP))
+}
+
+/// The directories and the few files that are the room's own.
+fn furnish(spec: &RoomSpec, uid: u32) -> io::Result<()> {
+    for dir in ["/dev", "/dev/pts", "/etc", "/home", "/run", "/tmp", "/var", EMPTY_DIR] {
+        fs::create_dir(dir)?;
+    }
+    fs::write(EMPTY_FILE, "")?;
+    let resolver = match &spec.egress {
+        // Any address: the room's network leads every question to the same door.
+        crate::spec::Egress::Allow(_) => "nameserver 198.18.0.1\noptions timeout:2 attempts:1\n",
+        crate::spec::Egress::Deny => "",
+    };
+    for (path, text) in [
+        ("/etc/passwd", format!("agent:x:{uid}:{uid}:agent:{HOME}:/bin/bash\n")),
+        ("/etc/group", format!("agent:x:{uid}:\n")),
+        ("/etc/hosts", "127.0.0.1 localhost room\n".into()),
+        ("/etc/hostname", "room\n".into()),
+        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()),
+        ("/etc/resolv.conf", resolver.into()),
+        ("/etc/shells", "/bin/sh\n/bin/bash\n".into()),
+    ] {
+        fs::write(path, text)?;
+    }
+    for (link, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+        ("/dev/ptmx", "pts/ptmx"),
+        ("/dev/shm", "/tmp"),
+        ("/var/tmp", "/tmp"),
+        ("/etc/mtab", "/proc/self/mounts"),
+    ] {
+        symlink(target, link)?;
+    }
+    Ok(())
+}
+
+fn scratch(at: &str, bytes: u64, mode: &str) -> Result<(), Failure> {
+    // A file a page, and some for directories.
+    let inodes = (bytes / 4096).clamp(1024, 1 << 20);
+    let options = std::ffi::CString::new(format!("size={bytes},nr_inodes={inodes},mode={mode}"))
+        .map_err(|error| Failure::at(at)(io::Error::from(error)))?;
+    mount(c"scratch", at, c"tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(options.as_c_str()))
+        .map_err(Failure::at(format!("make {at}")))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Dir,
+    File,
+    Link,
+}
+
+impl Kind {
+    fn of(mount: &OwnedFd) -> Result<Self, Failure> {
+        let stat = rustix::fs::fstat(mount).map_err(Failure::at("look at a mount"))?;
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Self::Dir,
+            FileType::Symlink => Self::Link,
+            _ => Self::File,
+        })
+    }
+}
+
+/// Puts a view at a path of the room, with these attributes.
+fn attach(mount: &OwnedFd, at: &Path, attributes: u64, kind: Kind) -> Result<(), Failure> {
+    let step = || format!("put `{}` into the room", at.display());
+    if kind == Kind::Link {
+        let target = rustix::fs::readlinkat(mount, c"", Vec::new()).map_err(Failure::at(step()))?;
+        make_dir(at.parent().unwrap_or(Path::new("/"))).map_err(Failure::at(step()))?;
+        let target = target.to_string_lossy().into_owned();
+        return match symlink(target, at) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Failure::at(step())(error)),
+            _ => Ok(()),
+        };
+    }
+    sys::set_mount_attributes(mount.as_fd(), attributes, true).map_err(Failure::at(step()))?;
+    make_place(at, kind).map_err(Failure::at(step()))?;
+    move_mount(mount, c"", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(Failure::at(step()))
+}
+
+/// Something to mount on: an empty directory or file, unless there is one.
+fn make_place(at: &Path, kind: Kind) -> io::Result<()> {
+    match kind {
+        Kind::Dir => make_dir(at),
+        Kind::File | Kind::Link => {
+            make_dir(at.parent().unwrap_or(Path::new("/")))?;
+            match fs::File::create_new(at) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+fn make_dir(at: &Path) -> io::Result<()> {
+    fs::create_dir_all(at)
+}
+
+/// The workspace at its own path. Says whether every protected name is on a read-only mount.
+fn put_workspace(workspace: &WorkspaceSpec, mount: &OwnedFd, private: Option<&OwnedFd>) -> Result<bool, Failure> {
+    let at = &workspace.path;
+    match workspace.mode {
+        WorkspaceMode::ReadOnly => attach(mount, at, READ_ONLY, Kind::Dir).map(|()| true),
+        WorkspaceMode::ReadWrite => {
+            attach(mount, at, READ_WRITE, Kind::Dir)?;
+            protect(workspace)
+        }
+        WorkspaceMode::Overlay => {
+            attach(mount, at, READ_ONLY, Kind::Dir)?;
+            let private = private.ok_or_else(|| Failure { step: "open the overlay".into(), errno: libc::ENOENT })?;
+            overlay(at, private).map(|()| true)
+        }
+    }
+}
+
+/// Writes go to a directory of the room's own on the machine, where somebody looks at them later.
+fn overlay(at: &Path, private: &OwnedFd) -> Result<(), Failure> {
+    const STEP: &str = "lay the overlay over the workspace";
+    const BESIDE: &str = "/.overlay";
+    attach(private, Path::new(BESIDE), READ_WRITE, Kind::Dir)?;
+    let context =
+        rustix::mount::fsopen("overlay", rustix::mount::FsOpenFlags::FSOPEN_CLOEXEC).map_err(Failure::at(STEP))?;
+    let set = |key: &str, value: &Path| {
+        rustix::mount::fsconfig_set_string(context.as_fd(), key, value).map_err(Failure::at(format!("{STEP}: {key}")))
+    };
+    set("lowerdir", at)?;
+    set("upperdir", &Path::new(BESIDE).join("upper"))?;
+    set("workdir", &Path::new(BESIDE).join("work"))?;
+    rustix::mount::fsconfig_set_flag(context.as_fd(), "userxattr").map_err(Failure::at(STEP))?;
+    rustix::mount::fsconfig_create(context.as_fd()).map_err(Failure::at(STEP))?;
+    let laid = rustix::mount::fsmount(
+        context.as_fd(),
+        rustix::mount::FsMountFlags::FSMOUNT_CLOEXEC,
+        rustix::mount::MountAttrFlags::MOUNT_ATTR_NOSUID | rustix::mount::MountAttrFlags::MOUNT_ATTR_NODEV,
+    )
+    .map_err(Failure::at(STEP))?;
+    move_mount(&laid, c"", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(Failure::at(STEP))?;
+    // The room sees the sum, never the parts.
+    unmount(BESIDE, UnmountFlags::DETACH).map_err(Failure::at(STEP))
+}
+
+/// Puts every protected name on a read-only mount of its own: it cannot be written, removed or moved. A directory above
+/// it becomes a mount too, writable as it was: what is mounted on cannot be renamed away. Names that are not there were
+/// made by the runtime before (`placeholder`).
+fn protect(workspace: &WorkspaceSpec) -> Result<bool, Failure> {
+    let root = rustix::fs::open(&workspace.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(Failure::at("open the workspace in the room"))?;
+    let names = || workspace.protected.iter().map(Path::new);
+    let above: BTreeSet<&Path> =
+        names().flat_map(|name| name.ancestors().skip(1)).filter(|path| !path.as_os_str().is_empty()).collect();
+    // In the order of their paths a directory comes before what is in it.
+    for (path, attributes) in
+        above.into_iter().map(|path| (path, READ_WRITE)).chain(names().map(|name| (name, READ_ONLY)))
+    {
+        pin(&root, path, attributes).map_err(Failure::at(format!("protect `{}`", path.display())))?;
+    }
+    Ok(names().all(|name| is_read_only(&workspace.path.join(name))))
+}
+
+/// Mounts a path of the workspace over itself.
+fn pin(root: &OwnedFd, path: &Path, attributes: u64) -> io::Result<()> {
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let here = rustix::fs::openat2(root, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty(), how)?;
+    let view = detach_opened(&here)?;
+    sys::set_mount_attributes(view.as_fd(), attributes, true)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(&view, c"", &here, c"", flags)?)
+}
+
+/// Covers a path with nothing, if it is in the room at all.
+fn hide(path: &Path) -> io::Result<()> {
+    let clean = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    match fs::symlink_metadata(path) {
+        Ok(found) if clean && found.is_dir() => Ok(rustix::mount::mount_bind(EMPTY_DIR, path)?),
+        Ok(found) if clean && !found.is_symlink() => Ok(rustix::mount::mount_bind(EMPTY_FILE, path)?),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::ELOOP)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

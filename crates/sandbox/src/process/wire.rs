@@ -1,0 +1,200 @@
+//! What runtime, zygote, keeper and job init say to each other: one JSON message a packet, with open descriptors.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
+};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use toolgate_contract::TerminalSize;
+
+use crate::spec::{RoomSpec, Tier};
+
+/// The largest message. The kernel's default for a socket's buffer holds it.
+pub(super) const MOST_BYTES: usize = 160 * 1024;
+/// The most descriptors of one message.
+const MOST_FDS: usize = 16;
+
+/// To the zygote: make a room. Comes with the keeper's end of the room's socket.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) spec: RoomSpec,
+    pub(super) tier: Tier,
+    /// The ids the room has on the machine.
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// A directory on the machine that is the room's own; nothing is in it unless the tier or the workspace needs it.
+    pub(super) private: PathBuf,
+}
+
+/// From the keeper, once: there is a room.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Opened {
+    /// It takes jobs. Comes with the listeners of the room's network, if it has any.
+    Ready {
+        /// What was looked at once everything was mounted.
+        looked: Looked,
+    },
+    /// A step failed, and the keeper is gone.
+    Failed(Failure),
+}
+
+/// What a keeper saw of the room it made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Looked {
+    /// The root is read-only.
+    pub(super) root_read_only: bool,
+    /// Every protected name is on a read-only mount.
+    pub(super) protected: bool,
+    /// The Landlock version the rules are written in.
+    pub(super) landlock: u32,
+}
+
+/// A step that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Failure {
+    pub(super) step: String,
+    pub(super) errno: i32,
+}
+
+impl Failure {
+    /// Names the step an error happened in.
+    pub(super) fn at<E: Into<io::Error>>(step: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let step = step.into();
+        move |error| Self { step, errno: error.into().raw_os_error().unwrap_or(libc::EIO) }
+    }
+}
+
+/// To a keeper: run this. Comes with the job's own socket, its three streams (none with a terminal), and the files
+/// through which it joins its cgroups.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) argv: Vec<String>,
+    pub(super) env: Vec<(String, String)>,
+    /// Absolute, in the room.
+    pub(super) cwd: String,
+    pub(super) terminal: Option<TerminalSize>,
+    pub(super) limits: OrderLimits,
+}
+
+/// What the job's init holds it to.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct OrderLimits {
+    pub(super) cpu: Duration,
+    pub(super) disk: u64,
+    pub(super) open_files: u64,
+    /// None where a cgroup does it.
+    pub(super) memory: Option<u64>,
+    /// None where a cgroup does it.
+    pub(super) pids: Option<u32>,
+}
+
+/// From a job's init.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum News {
+    /// The program runs. Comes with the terminal, if it has one.
+    Started(Facts),
+    /// Nothing ran.
+    Failed(Failure),
+    /// There is no such program.
+    NoProgram,
+    /// It is over, and every process it started is gone.
+    Over(Over),
+}
+
+/// To a job's init. Closing the socket means: kill everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Word {
+    /// Ask everything to end.
+    Terminate,
+    /// End everything.
+    Kill,
+}
+
+/// What a job's process found about itself right before it became the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Facts {
+    pub(super) uids: [u32; 3],
+    pub(super) gids: [u32; 3],
+    pub(super) capabilities: [u64; 4],
+    pub(super) no_new_privs: bool,
+    pub(super) seccomp: bool,
+    /// A file no rule grants could not be opened.
+    pub(super) landlock: bool,
+    /// The namespaces it is in, as `/proc/self/ns` names them.
+    pub(super) namespaces: Vec<(String, String)>,
+    /// It joined every cgroup it was given.
+    pub(super) cgroups: usize,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Over {
+    /// As `exit`, or none for a signal.
+    pub(super) code: Option<i32>,
+    pub(super) signal: Option<i32>,
+    /// The limit it was ended for.
+    pub(super) breach: Option<Breach>,
+    pub(super) cpu_ms: u64,
+    pub(super) memory_peak: u64,
+}
+
+/// A limit that a job's init watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Breach {
+    Cpu,
+    Memory,
+    Pids,
+    Disk,
+}
+
+/// A pair of connected sockets that keep messages apart.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends one message.
+pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > MOST_BYTES || fds.len() > MOST_FDS {
+        return Err(io::Error::from_raw_os_error(libc::E2BIG));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Waits for one message. `None` when the other side is gone.
+pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MOST_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            other => break other?,
+        }
+    };
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    Ok(Some((serde_json::from_slice(&bytes[..received.bytes])?, fds)))
+}
