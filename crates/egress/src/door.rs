@@ -8,14 +8,16 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    os::fd::AsFd,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UdpSocket},
-    runtime::Handle,
+    runtime::{Builder, Runtime},
     sync::Semaphore,
     task::JoinSet,
     time::{Instant, sleep, sleep_until, timeout},
@@ -108,14 +110,15 @@ impl Default for Limits {
 }
 
 /// Where the kernel redirected a connection away from.
-pub fn original_destination(client: &TcpStream) -> io::Result<SocketAddr> {
-    let original = socket2::SockRef::from(client).original_dst_v4()?;
+pub fn original_destination(client: &impl AsFd) -> io::Result<SocketAddr> {
+    let original = SockRef::from(client).original_dst_v4()?;
     original.as_socket().ok_or_else(|| io::Error::other("the original destination is no internet address"))
 }
 
 impl Door {
-    /// Serves the openings on this runtime.
-    pub fn open(runtime: &Handle, openings: Openings, terms: Terms) -> io::Result<Self> {
+    /// Serves the openings, on threads that serve doors and nothing else.
+    pub fn open(openings: Openings, terms: Terms) -> io::Result<Self> {
+        let runtime = RUNTIME.as_ref().map_err(|why| io::Error::other(why.clone()))?;
         let _entered = runtime.enter();
         let tcp = listen(openings.tcp)?;
         let dns_tcp = listen(openings.dns_tcp)?;
@@ -125,13 +128,25 @@ impl Door {
 
         let hall = Arc::new(Hall::new(terms));
         let mut tasks = JoinSet::new();
-        tasks.spawn_on(welcome(tcp, Arc::clone(&hall), Hall::serve_caught), runtime);
-        tasks.spawn_on(welcome(connect, Arc::clone(&hall), Hall::serve_connect), runtime);
-        tasks.spawn_on(welcome(dns_tcp, Arc::clone(&hall), Hall::serve_dns_tcp), runtime);
-        tasks.spawn_on(serve_dns_udp(dns_udp, hall), runtime);
+        tasks.spawn(welcome(tcp, Arc::clone(&hall), Hall::serve_caught));
+        tasks.spawn(welcome(connect, Arc::clone(&hall), Hall::serve_connect));
+        tasks.spawn(welcome(dns_tcp, Arc::clone(&hall), Hall::serve_dns_tcp));
+        tasks.spawn(serve_dns_udp(dns_udp, hall));
         Ok(Self { _tasks: tasks })
     }
 }
+
+/// Shared by all doors of the process, and started with the first. Apart from the threads that run calls: a room that
+/// talks a lot, or looks up names nobody answers for, takes none of them.
+static RUNTIME: LazyLock<Result<Runtime, String>> = LazyLock::new(|| {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(64)
+        .thread_name("door")
+        .enable_all()
+        .build()
+        .map_err(|error| format!("the threads for doors cannot be started: {error}"))
+});
 
 fn listen(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
@@ -149,8 +164,7 @@ struct Hall {
 
 /// Connections that ask for names, at the same time.
 const MAX_QUESTIONERS: usize = 8;
-/// Look-ups at the same time. Each holds a thread of the runtime until the machine's resolver gives up, and the threads
-/// are everybody's.
+/// Look-ups at the same time. Each holds a thread until the machine's resolver gives up, and other rooms want some.
 const MAX_LOOK_UPS: usize = 8;
 /// Questions over UDP in a second; the kernel drops what waits too long.
 const QUESTIONS_PER_SECOND: u32 = 500;
