@@ -600,10 +600,10 @@ const CONNECTED_TYPES: Choice = Choice {
 /// The number 0 means the caller.
 const ONESELF: Choice = Choice { mask: ALL_BITS, cases: &[(0, Rule::Allow)], otherwise: REFUSED };
 
-const PRIORITY_OF_ONESELF: Choice =
-    Choice { mask: ALL_BITS, cases: &[(libc::PRIO_PROCESS as u32, Rule::By(1, &ONESELF))], otherwise: REFUSED };
+/// Here 0 says that the next number is one process's, not a group's or a user's.
+const PRIORITY_OF_ONESELF: Choice = Choice { mask: ALL_BITS, cases: &[(0, Rule::By(1, &ONESELF))], otherwise: REFUSED };
 
-/// Here 1 says that the next number is one process's, not a group's or a user's.
+/// And here it is 1.
 const IO_PRIORITY_OF_ONESELF: Choice =
     Choice { mask: ALL_BITS, cases: &[(1, Rule::By(1, &ONESELF))], otherwise: REFUSED };
 
