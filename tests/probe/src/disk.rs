@@ -18,11 +18,25 @@ use crate::{
 
 const PIECE: usize = 1 << 20;
 
-/// One file.
+/// One file. `unseen` first closes the process to those who watch it.
 pub(crate) fn fill(args: &[String], tries: &mut Tries) {
+    if args.iter().any(|word| word == "unseen") {
+        tries.call("unseen", call(SYS_prctl, [PR_SET_DUMPABLE as usize, 0, 0, 0, 0]));
+    }
     let path = format!("{}/filled", dir(args));
     let written = File::create(path).map(|file| write(file, count(args, 1, 1 << 20)));
     note(tries, written);
+}
+
+/// Many files, each smaller than one file may be, by a process that is closed to those who watch it: `fill-many DIR FILES BYTES`.
+pub(crate) fn fill_many(args: &[String], tries: &mut Tries) {
+    tries.call("unseen", call(SYS_prctl, [PR_SET_DUMPABLE as usize, 0, 0, 0, 0]));
+    let mut all = 0;
+    for index in 0..count(args, 1, 4) {
+        let Ok(file) = File::create(format!("{}/filled-{index}", dir(args))) else { break };
+        all += write(file, count(args, 2, 1 << 20)).0;
+    }
+    tries.found("written", all);
 }
 
 /// A file nobody can see, because it is deleted while it grows.
@@ -54,6 +68,25 @@ pub(crate) fn fill_files(args: &[String], tries: &mut Tries) {
     }
     sleep(Duration::from_secs(1));
     note(tries, Ok((made * 4096, stopped)));
+}
+
+/// Blocks that are taken and never written, in many files: `fill-taken DIR FILES BYTES`.
+pub(crate) fn fill_taken(args: &[String], tries: &mut Tries) {
+    let (files, bytes) = (count(args, 1, 4), count(args, 2, 1 << 20));
+    let mut taken = 0;
+    for index in 0..files {
+        let file = File::create(format!("{}/taken-{index}", dir(args)));
+        let done = file.and_then(|file| {
+            call(SYS_fallocate, [file.as_raw_fd() as usize, 0, 0, bytes as usize]).map_err(Error::from_raw_os_error)
+        });
+        if let Err(error) = done {
+            tries.io("the last file", Err::<u8, _>(error));
+            break;
+        }
+        taken += bytes;
+    }
+    sleep(Duration::from_secs(1));
+    tries.found("taken", taken);
 }
 
 /// Directories in directories: `fill-deep DIR N`. Paths grow past what one call takes, so it walks.

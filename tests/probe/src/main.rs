@@ -37,6 +37,7 @@ mod own_proc;
 mod peek;
 mod proc_walk;
 mod roots;
+mod set_id;
 mod setns;
 mod signals;
 mod spin;
@@ -61,6 +62,7 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("abstract", unix::abstract_names),
     ("alone", alone::alone),
     ("args", env::args),
+    ("born-set-id", set_id::born_set_id),
     ("calls", calls::calls),
     ("change", change::change),
     ("connect", connect::tcp),
@@ -83,9 +85,12 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("fill-deleted", disk::fill_deleted),
     ("fill-files", disk::fill_files),
     ("foreign", foreign::foreign),
+    ("fill-many", disk::fill_many),
+    ("fill-taken", disk::fill_taken),
     ("fork-bomb", bombs::forks),
     ("handles", handles::handles),
     ("held-sockets", unix::held_sockets),
+    ("hop", daemon::hop),
     ("kernel-knobs", kernel::knobs),
     ("kernel-memory", kernel::memory),
     ("kill-all", signals::kill_all),
@@ -113,6 +118,7 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("sleep", stubborn::sleep),
     ("sparse", disk::sparse),
     ("spin", spin::spin),
+    ("spin-children", spin::spin_children),
     ("status", status::status),
     ("stop-self", stubborn::stop_self),
     ("stubborn", stubborn::stubborn),

@@ -18,7 +18,8 @@ pub(crate) fn eat(args: &[String], tries: &mut Tries) {
     let how = args.first().map_or("pages", String::as_str);
     let bytes = count(args, 1, 64 << 20).min(2 << 30) as usize;
     match how {
-        "pages" => tries.call("pages", pages(bytes)),
+        "pages" => tries.call("pages", pages(bytes, MAP_PRIVATE)),
+        "shared-pages" => tries.call("shared-pages", pages(bytes, MAP_SHARED)),
         "children" => tries.call("children", children(bytes)),
         "tmp" => tries.io("tmp", file("/tmp/eaten", bytes)),
         "home" => tries.io("home", file(&(std::env::var("HOME").unwrap_or_default() + "/eaten"), bytes)),
@@ -31,8 +32,8 @@ pub(crate) fn eat(args: &[String], tries: &mut Tries) {
     }
 }
 
-fn pages(bytes: usize) -> Said {
-    let flags = (MAP_PRIVATE | MAP_ANONYMOUS) as usize;
+fn pages(bytes: usize, kind: i32) -> Said {
+    let flags = (kind | MAP_ANONYMOUS) as usize;
     let start = call(SYS_mmap, [0, bytes, (PROT_READ | PROT_WRITE) as usize, flags, usize::MAX, 0])?;
     touch(start, bytes);
     Ok(bytes)
@@ -43,7 +44,7 @@ fn children(bytes: usize) -> Said {
     let mut eaters = Vec::new();
     for _ in 0..8 {
         eaters.push(spawn(|| {
-            let _ = pages(bytes / 8);
+            let _ = pages(bytes / 8, MAP_PRIVATE);
             sleep(Duration::from_secs(3));
         })?);
     }

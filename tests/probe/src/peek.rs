@@ -1,4 +1,4 @@
-//! The inside of another process: `peek PID ADDRESS`, one the suite started, and something it holds there.
+//! The inside of another process: `peek PID|parent [ADDRESS]`, one the suite started, and something it holds there.
 
 use libc::*;
 
@@ -9,7 +9,10 @@ use crate::{
 
 /// Every call that looks into or reaches into another process.
 pub(crate) fn peek(args: &[String], tries: &mut Tries) {
-    let victim = crate::count(args, 0, 1) as usize;
+    let parent = std::os::unix::process::parent_id();
+    let victim =
+        if args.first().is_some_and(|word| word == "parent") { parent.into() } else { crate::count(args, 0, 1) };
+    let victim = victim as usize;
     let address = crate::count(args, 1, 4096) as usize;
     tries.in_child("ptrace seize", || call(SYS_ptrace, [0x4206, victim, 0, 0]));
     tries.in_child("ptrace attach", || call(SYS_ptrace, [16, victim, 0, 0]));

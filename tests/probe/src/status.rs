@@ -32,6 +32,8 @@ pub(crate) fn status(_: &[String], tries: &mut Tries) {
     }
     tries.found("outer uid", outer_id("/proc/self/uid_map"));
     tries.found("outer gid", outer_id("/proc/self/gid_map"));
+    tries.call("own user", call(SYS_geteuid, []));
+    tries.call("own group", call(SYS_getegid, []));
     tries.call("no_new_privs", call(SYS_prctl, [PR_GET_NO_NEW_PRIVS as usize, 0, 0, 0, 0]));
     tries.call("seccomp", call(SYS_prctl, [PR_GET_SECCOMP as usize, 0, 0, 0, 0]));
     capabilities(tries);
