@@ -40,12 +40,12 @@ use rustix::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_contract::Digest;
 
-use crate::process::cgroup;
+use crate::{process::cgroup, spec::RoomSpec};
 
 /// How long a killed keeper may take to be gone.
 const DEATH: Duration = Duration::from_secs(2);
 
-/// This process's place among those of its deployment. Dropping it removes the place.
+/// This process's place among those of its deployment. Dropping it removes the place, unless a note was left there.
 #[derive(Debug)]
 pub struct Registry {
     label: String,
@@ -102,39 +102,62 @@ impl Registry {
         write_json(&self.dir, INSTANCE, &self.note)
     }
 
-    /// Notes that a room is about to be made.
-    pub fn enter(&self, room: RoomNote) -> io::Result<Entry> {
-        let is_word = !room.id.is_empty() && room.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        if !is_word || room.id.len() > 64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` cannot name a room", room.id)));
+    /// Notes that a process room is about to be made. What it keeps on the machine is in the directory of its id.
+    pub fn note(&self, id: &str, owner: &str, tier: &str, spec: &RoomSpec) -> io::Result<RoomNote> {
+        let is_word = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if !is_word || id.len() > 64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{id}` cannot name a room")));
         }
-        let entry = Entry { dir: self.dir.clone(), room };
-        entry.write()?;
-        Ok(entry)
+        let room = NotedRoom {
+            id: id.to_owned(),
+            owner: owner.to_owned(),
+            backend: "process".to_owned(),
+            tier: tier.to_owned(),
+            spec_hash: spec.digest()?.to_string(),
+            opened_at_ms: now_ms(),
+            keeper_pid: None,
+            keeper_start_time: None,
+            cgroups: Vec::new(),
+            dirs: vec![self.dir.join(id)],
+        };
+        let note = RoomNote { dir: self.dir.clone(), room, stays: false };
+        note.write()?;
+        Ok(note)
     }
 }
 
 impl Drop for Registry {
     fn drop(&mut self) {
+        // A room that would not go is the next sweep's.
+        if !room_files(&self.dir).is_empty() {
+            return;
+        }
         if let Err(error) = remove_instance(&self.dir) {
-            tracing::warn!(dir = %self.dir.display(), %error, "what the rooms left behind stays until the next sweep");
+            tracing::warn!(dir = %self.dir.display(), %error, "what rooms left behind stays until the next sweep");
         }
     }
 }
 
 /// The note about one room. Dropping it says that the room is gone.
 #[derive(Debug)]
-pub struct Entry {
+pub struct RoomNote {
     dir: PathBuf,
-    room: RoomNote,
+    room: NotedRoom,
+    stays: bool,
 }
 
-impl Entry {
+impl RoomNote {
     /// Notes who keeps the room, now that it is made.
-    pub fn made(&mut self, keeper_pid: u32) -> io::Result<()> {
-        self.room.keeper_start_time = Some(start_time(keeper_pid)?);
-        self.room.keeper_pid = Some(keeper_pid);
+    pub fn made(&mut self, keeper: &OwnedFd) -> io::Result<()> {
+        let pid = pid_of(keeper)?;
+        self.room.keeper_start_time = Some(start_time(pid)?);
+        self.room.keeper_pid = Some(pid);
         self.write()
+    }
+
+    /// Leaves the note where it is: the room would not go, and a sweep has to find it.
+    pub fn leave(mut self) {
+        self.stays = true;
     }
 
     fn write(&self) -> io::Result<()> {
@@ -142,16 +165,17 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for RoomNote {
     fn drop(&mut self) {
-        // The instance may have gone first, and taken it along.
-        let _ = fs::remove_file(self.dir.join(room_file(&self.room.id)));
+        if !self.stays {
+            let _ = fs::remove_file(self.dir.join(room_file(&self.room.id)));
+        }
     }
 }
 
 /// What is known about a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoomNote {
+pub struct NotedRoom {
     /// Letters, digits and `-`.
     pub id: String,
     /// Whose it is, for people.
@@ -174,24 +198,6 @@ pub struct RoomNote {
     pub dirs: Vec<PathBuf>,
 }
 
-impl RoomNote {
-    /// A room that is about to be made, now.
-    pub fn intent(id: &str, owner: &str, backend: &str, tier: &str, spec_hash: &str) -> Self {
-        Self {
-            id: id.to_owned(),
-            owner: owner.to_owned(),
-            backend: backend.to_owned(),
-            tier: tier.to_owned(),
-            spec_hash: spec_hash.to_owned(),
-            opened_at_ms: now_ms(),
-            keeper_pid: None,
-            keeper_start_time: None,
-            cgroups: Vec::new(),
-            dirs: Vec::new(),
-        }
-    }
-}
-
 /// A room somebody has, or had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
@@ -200,7 +206,7 @@ pub struct Listed {
     /// That process lives. If not, a sweep is due.
     pub is_alive: bool,
     /// The room.
-    pub room: RoomNote,
+    pub room: NotedRoom,
 }
 
 /// The rooms of this deployment, oldest first.
@@ -212,7 +218,7 @@ pub fn list(data: &Path) -> io::Result<Vec<Listed>> {
         // An instance that ended while we look has nothing to show.
         let Ok(instance) = read_json::<InstanceNote>(&dir, INSTANCE) else { continue };
         for file in room_files(&dir) {
-            match read_json::<RoomNote>(&dir, &file) {
+            match read_json::<NotedRoom>(&dir, &file) {
                 Ok(room) => listed.push(Listed { pid: instance.pid, is_alive, room }),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tracing::warn!(%error, file, "a note about a room cannot be read"),
@@ -277,7 +283,7 @@ fn sweep_instance(dir: &Path, label: Option<&str>, swept: &mut Swept) {
     let instance = read_noted::<InstanceNote>(dir, INSTANCE, swept);
     let files = room_files(dir);
     swept.rooms += files.len();
-    let rooms: Vec<RoomNote> = files.iter().filter_map(|file| read_noted(dir, file, swept)).collect();
+    let rooms: Vec<NotedRoom> = files.iter().filter_map(|file| read_noted(dir, file, swept)).collect();
 
     let is_this_boot = instance.as_ref().is_some_and(|note| boot_id().is_ok_and(|now| now == note.boot_id));
     let noted = rooms.iter().filter(|_| is_this_boot);
@@ -300,7 +306,7 @@ fn read_noted<T: DeserializeOwned>(dir: &Path, file: &str, swept: &mut Swept) ->
 }
 
 /// Is the keeper gone?
-fn sweep_keeper(room: &RoomNote, swept: &mut Swept) -> bool {
+fn sweep_keeper(room: &NotedRoom, swept: &mut Swept) -> bool {
     let (Some(pid), Some(started)) = (room.keeper_pid, room.keeper_start_time) else { return true };
     match end_process(pid, started) {
         Ok(ended) => {
@@ -374,6 +380,13 @@ fn is_running(pid: u32, started: u64) -> bool {
         None => return false,
     };
     start_time == started && !matches!(state, 'Z' | 'X')
+}
+
+/// The number of a process that is held.
+fn pid_of(process: &OwnedFd) -> io::Result<u32> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the process has ended"))
 }
 
 fn start_time(pid: u32) -> io::Result<u64> {
@@ -648,17 +661,21 @@ mod tests {
         let cgroups = cgroup::Cgroups::open(registry.label(), registry.instance());
         registry.uses_cgroups(cgroups.directories()).unwrap();
         let private = registry.dir().join("r1");
-        let mut entry = registry.enter(RoomNote { dirs: vec![private.clone()], ..note("r1") }).unwrap();
+        let mut note = registry.note("r1", "coder", "namespaces", &RoomSpec::bare()).unwrap();
         fs::create_dir_all(private.join("tmp/deep")).unwrap();
         fs::write(private.join("tmp/deep/file"), "x").unwrap();
         let mut keeper = keeper();
-        entry.made(keeper.id()).unwrap();
+        note.made(&held(&keeper)).unwrap();
         println!("\nready {} {}", keeper.id(), cgroups.directories().len());
         keeper.wait().unwrap();
     }
 
     fn keeper() -> Child {
         Command::new("sleep").arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn held(process: &Child) -> OwnedFd {
+        pidfd_open(Pid::from_child(process), PidfdFlags::empty()).unwrap()
     }
 
     /// Starts that process, and waits until its room is open. Gives it, its keeper and how many control groups it has.
@@ -673,12 +690,27 @@ mod tests {
         (other, keeper, usize::try_from(cgroups).unwrap())
     }
 
-    fn note(id: &str) -> RoomNote {
-        RoomNote::intent(id, "coder", "process", "namespaces", "sha256:00")
+    fn note(registry: &Registry, id: &str) -> io::Result<RoomNote> {
+        registry.note(id, "coder", "namespaces", &RoomSpec::bare())
+    }
+
+    fn noted(id: &str) -> NotedRoom {
+        NotedRoom {
+            id: id.into(),
+            owner: "coder".into(),
+            backend: "process".into(),
+            tier: "namespaces".into(),
+            spec_hash: RoomSpec::bare().digest().unwrap().to_string(),
+            opened_at_ms: 1,
+            keeper_pid: None,
+            keeper_start_time: None,
+            cgroups: Vec::new(),
+            dirs: Vec::new(),
+        }
     }
 
     /// An instance that died, as its directory would be: a copy of what a living one has, without its lock.
-    fn left_over(data: &Path, name: &str, room: &RoomNote) -> PathBuf {
+    fn left_over(data: &Path, name: &str, room: &NotedRoom) -> PathBuf {
         let registry = Registry::open(data).unwrap();
         let dir = rooms_dir(data).join(name);
         fs::create_dir(&dir).unwrap();
@@ -730,13 +762,13 @@ mod tests {
     fn the_own_instance_is_alive() {
         let data = tempfile::tempdir().unwrap();
         let registry = Registry::open(data.path()).unwrap();
-        let entry = registry.enter(note("mine")).unwrap();
+        let note = note(&registry, "mine").unwrap();
         assert_eq!(sweep(data.path()).unwrap(), Swept::default());
-        let room = note("mine");
         let mut listed = list(data.path()).unwrap();
-        listed[0].room.opened_at_ms = room.opened_at_ms;
+        listed[0].room.opened_at_ms = 1;
+        let room = NotedRoom { dirs: vec![registry.dir().join("mine")], ..noted("mine") };
         assert_eq!(listed, [Listed { pid: std::process::id(), is_alive: true, room }]);
-        drop(entry);
+        drop(note);
         assert_eq!(list(data.path()).unwrap(), []);
     }
 
@@ -744,18 +776,47 @@ mod tests {
     fn a_dropped_registry_leaves_nothing() {
         let data = tempfile::tempdir().unwrap();
         let registry = Registry::open(data.path()).unwrap();
-        let entry = registry.enter(note("a")).unwrap();
+        let note = note(&registry, "a").unwrap();
         fs::create_dir_all(registry.dir().join("a/b/c")).unwrap();
+        drop(note);
         drop(registry);
-        drop(entry);
         assert_eq!(instances(&rooms_dir(data.path())).unwrap(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_note_that_was_left_is_found_by_a_sweep() {
+        let data = tempfile::tempdir().unwrap();
+        let registry = Registry::open(data.path()).unwrap();
+        let mut stubborn = note(&registry, "a").unwrap();
+        let mut keeper = keeper();
+        stubborn.made(&held(&keeper)).unwrap();
+        fs::create_dir(registry.dir().join("a")).unwrap();
+        stubborn.leave();
+        drop(registry);
+        assert_eq!(list(data.path()).unwrap()[0].room.keeper_pid, Some(keeper.id()));
+        let swept = sweep(data.path()).unwrap();
+        assert_eq!(swept, Swept { rooms: 1, processes: 1, dirs: 1, ..Swept::default() });
+        assert!(!keeper.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_keeper_that_has_ended_is_not_noted() {
+        let data = tempfile::tempdir().unwrap();
+        let registry = Registry::open(data.path()).unwrap();
+        let mut note = note(&registry, "a").unwrap();
+        let mut keeper = keeper();
+        let held = held(&keeper);
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+        assert!(note.made(&held).is_err());
+        assert_eq!(list(data.path()).unwrap()[0].room.keeper_pid, None);
     }
 
     #[test]
     fn everything_is_private_to_its_user() {
         let data = tempfile::tempdir().unwrap();
         let registry = Registry::open(data.path()).unwrap();
-        let _entry = registry.enter(note("a")).unwrap();
+        let _note = note(&registry, "a").unwrap();
         let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(registry.dir().to_owned()), 0o700);
         assert_eq!(mode(registry.dir().join(room_file("a"))), 0o600);
@@ -778,7 +839,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let registry = Registry::open(data.path()).unwrap();
         for id in ["", "../x", "a/b", "a.b", "a b", &"a".repeat(65)] {
-            assert_eq!(registry.enter(note(id)).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{id}");
+            assert_eq!(note(&registry, id).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{id}");
         }
     }
 
@@ -787,7 +848,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let mut stranger = keeper();
         let started = start_time(stranger.id()).unwrap();
-        let room = RoomNote { keeper_pid: Some(stranger.id()), keeper_start_time: Some(started - 1), ..note("r") };
+        let room = NotedRoom { keeper_pid: Some(stranger.id()), keeper_start_time: Some(started - 1), ..noted("r") };
         left_over(data.path(), DEAD, &room);
         assert_eq!(sweep(data.path()).unwrap(), Swept { rooms: 1, ..Swept::default() });
         assert!(is_running(stranger.id(), started));
@@ -800,7 +861,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let mut stranger = keeper();
         let started = start_time(stranger.id()).unwrap();
-        let room = RoomNote { keeper_pid: Some(stranger.id()), keeper_start_time: Some(started), ..note("r") };
+        let room = NotedRoom { keeper_pid: Some(stranger.id()), keeper_start_time: Some(started), ..noted("r") };
         let dir = left_over(data.path(), DEAD, &room);
         let instance = read_json::<InstanceNote>(&dir, INSTANCE).unwrap();
         write_json(&dir, INSTANCE, &InstanceNote { boot_id: "another".into(), ..instance }).unwrap();
@@ -828,7 +889,7 @@ mod tests {
             dir.join("link"),
             dir.join("link/sub"),
         ];
-        left_over(data.path(), DEAD, &RoomNote { dirs: hostile.to_vec(), ..note("r") });
+        left_over(data.path(), DEAD, &NotedRoom { dirs: hostile.to_vec(), ..noted("r") });
         symlink(outside.path(), dir.join("link")).unwrap();
         fs::create_dir(dir.join("room")).unwrap();
         symlink(outside.path(), dir.join("room/link")).unwrap();
@@ -845,7 +906,7 @@ mod tests {
         let trap = data.path().join("toolgate-x").join(format!("{DEAD}-0"));
         fs::create_dir_all(&trap).unwrap();
         let other = PathBuf::from(format!("/sys/fs/cgroup/memory/toolgate-other/{DEAD}-0"));
-        left_over(data.path(), DEAD, &RoomNote { cgroups: vec![trap.clone(), other], ..note("r") });
+        left_over(data.path(), DEAD, &NotedRoom { cgroups: vec![trap.clone(), other], ..noted("r") });
         let swept = sweep(data.path()).unwrap();
         assert_eq!((swept.cgroups, swept.problems.len()), (0, 2), "{swept:?}");
         assert!(trap.is_dir());
@@ -854,9 +915,9 @@ mod tests {
     #[test]
     fn a_note_nobody_can_read_does_not_stop_the_rest() {
         let data = tempfile::tempdir().unwrap();
-        let dir = left_over(data.path(), DEAD, &note("good"));
+        let dir = left_over(data.path(), DEAD, &noted("good"));
         fs::write(dir.join(room_file("bad")), "{").unwrap();
-        let second = left_over(data.path(), "fedcba9876543210", &note("other"));
+        let second = left_over(data.path(), "fedcba9876543210", &noted("other"));
         fs::write(second.join(INSTANCE), [0xff, 0xfe]).unwrap();
         let swept = sweep(data.path()).unwrap();
         assert_eq!((swept.rooms, swept.problems.len()), (3, 2), "{swept:?}");
@@ -878,7 +939,7 @@ mod tests {
     #[test]
     fn trees_of_any_depth_and_mode_are_removed() {
         let data = tempfile::tempdir().unwrap();
-        let dir = left_over(data.path(), DEAD, &note("r"));
+        let dir = left_over(data.path(), DEAD, &noted("r"));
         fs::create_dir(dir.join("gone-0")).unwrap();
         fs::write(dir.join("gone-0/file"), "x").unwrap();
         let mut at = open_path(&dir).unwrap();
@@ -898,7 +959,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let words: Vec<String> = (0..12).map(|n| format!("{n:016x}")).collect();
         for word in &words {
-            let dir = left_over(data.path(), word, &note("r"));
+            let dir = left_over(data.path(), word, &noted("r"));
             fs::create_dir_all(dir.join("a/b/c")).unwrap();
         }
         let at_once = Barrier::new(4);
@@ -923,12 +984,12 @@ mod tests {
     fn an_instance_that_comes_during_sweeps_is_never_taken_for_dead() {
         let data = tempfile::tempdir().unwrap();
         thread::scope(|scope| {
-            let sweeps = scope.spawn(|| (0..200).map(|_| sweep(data.path()).unwrap()).collect::<Vec<_>>());
+            let sweeps = scope.spawn(|| (0..2_000).map(|_| sweep(data.path()).unwrap()).collect::<Vec<_>>());
             while !sweeps.is_finished() {
                 let registry = Registry::open(data.path()).unwrap();
-                let entry = registry.enter(note("r")).unwrap();
+                let note = note(&registry, "r").unwrap();
                 assert!(registry.dir().join(room_file("r")).is_file());
-                drop((entry, registry));
+                drop((note, registry));
             }
             for swept in sweeps.join().unwrap() {
                 assert_eq!(swept, Swept::default());
