@@ -87,6 +87,8 @@ pub struct Limits {
     pub silence: Duration,
     /// How long a client may take for its first words once it has begun.
     pub first_words: Duration,
+    /// How long the head of a CONNECT request may take, and a question about a name over TCP.
+    pub request: Duration,
     /// How long a look-up of a name may take.
     pub look_up: Duration,
     /// How long a dial may take, over all addresses of a name.
@@ -102,6 +104,7 @@ impl Default for Limits {
             connects_per_second: 100,
             silence: Duration::from_millis(300),
             first_words: Duration::from_secs(2),
+            request: Duration::from_secs(5),
             look_up: Duration::from_secs(10),
             dial: Duration::from_secs(10),
             idle: Duration::from_secs(60),
@@ -170,8 +173,6 @@ const MAX_LOOK_UPS: usize = 8;
 const QUESTIONS_PER_SECOND: u32 = 500;
 /// Questions over one connection.
 const QUESTIONS_PER_CONNECTION: usize = 64;
-/// How long a proxy client may take for its request, and a name client for its question.
-const HEAD: Duration = Duration::from_secs(5);
 
 /// Takes everybody in, at the pace a room may keep, and is not stopped by anyone's failure.
 async fn welcome<F>(listener: TcpListener, hall: Arc<Hall>, serve: impl Fn(Arc<Hall>, TcpStream) -> F)
@@ -276,7 +277,7 @@ impl Hall {
         let Ok(_place) = self.connections.try_acquire() else {
             return self.turn_away(client, String::new(), None, Reason::TooMany, None).await;
         };
-        let (target, said) = match timeout(HEAD, read_request(&mut client)).await {
+        let (target, said) = match timeout(self.terms.limits.request, read_request(&mut client)).await {
             Ok(Ok(request)) => request,
             Ok(Err(Unasked::Gone)) => return reset(client),
             Ok(Err(Unasked::Wrong(Wrong::Method))) => return say_last(client, &connect::wrong_method()).await,
@@ -376,7 +377,7 @@ impl Hall {
     async fn serve_dns_tcp(self: Arc<Self>, mut client: TcpStream) {
         let Ok(_place) = self.questioners.try_acquire() else { return reset(client) };
         for _ in 0..QUESTIONS_PER_CONNECTION {
-            match timeout(HEAD, self.answer_over_tcp(&mut client)).await {
+            match timeout(self.terms.limits.request, self.answer_over_tcp(&mut client)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return,
             }
@@ -543,5 +544,28 @@ impl Pace {
         if self.next > now {
             sleep_until(self.next).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pace_lets_a_second_worth_pass_at_once_and_then_one_by_one() {
+        let start = Instant::now();
+        let mut pace = Pace::new(10);
+        let mut passed = Vec::new();
+        for _ in 0..13 {
+            pace.wait().await;
+            passed.push(start.elapsed().as_millis());
+        }
+        assert_eq!(passed, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100, 200, 300]);
+        sleep(Duration::from_secs(60)).await;
+        let later = Instant::now();
+        for _ in 0..10 {
+            pace.wait().await;
+        }
+        assert_eq!(later.elapsed(), Duration::ZERO);
     }
 }
