@@ -19,7 +19,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The tools an agent at level standard has, by name.
-pub const TOOLS: [&str; 17] = [
+pub const TOOLS: [&str; 24] = [
+    "bash",
     "calculator",
     "convert_temperature",
     "delete",
@@ -34,7 +35,13 @@ pub const TOOLS: [&str; 17] = [
     "json_format",
     "ls",
     "read",
+    "run_code",
+    "shell",
     "string_stats",
+    "terminal_close",
+    "terminal_open",
+    "terminal_read",
+    "terminal_send",
     "url_encode",
     "write",
 ];

@@ -57,7 +57,7 @@ pub fn read_command(policy: &Policy, agent: &Agent, line: &CommandLine, place: &
             (reading, judgement)
         }
         CommandForm::Script(script) => {
-            let reading = shell::read(script, &place);
+            let reading = shell::read_with(script, &line.env, &place);
             let judgement = bounds.judge(&reading);
             (reading, judgement)
         }
@@ -208,7 +208,11 @@ mod tests {
         assert_eq!(verdict(&agent, &typed("ls")), Verdict::Ask);
         assert_eq!(verdict(&agent, &typed("ls\n")), Verdict::Allow);
         let set = CommandLine { env: [("GIT_PAGER".to_owned(), "x".to_owned())].into(), ..argv(&["git", "log"]) };
-        assert_eq!(meant(&Agent { profile: None, ..self::agent(Level::Elevated) }, &set).risk, Risk::High);
+        let free = self::agent(Level::Elevated);
+        assert_eq!(verdict(&free, &set), Verdict::Ask);
+        assert_eq!(verdict(&free, &CommandLine { form: script("git log").form, ..set.clone() }), Verdict::Ask);
+        let named = CommandLine { env: [("X".to_owned(), "/".to_owned())].into(), ..script("rm -rf $X") };
+        assert_eq!(verdict(&free, &named), Verdict::Deny);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What can run.
 //!
 //! A tool is a value ([`Tool`]) and a function, in one file with its tests; [`TOOLS`] is the list of those that ship.
-//! A body gets a [`Cx`], its only hands: an opened workspace, a clock, chance, progress, a way to notice that it
+//! A body gets a [`Cx`], its only hands: an opened workspace, a room for programs, a clock, chance, progress, a way to notice that it
 //! should stop. It opens no path, socket or process by itself (`clippy.toml` bars the std ways), decides no policy
 //! and writes no record: this crate cannot even name the crates that do.
 
 mod cx;
 mod files;
+mod programs;
 mod tool;
 mod utility;
 
@@ -23,6 +24,13 @@ pub const TOOLS: &[fn() -> Tool] = &[
     files::ls::tool,
     files::read::tool,
     files::write::tool,
+    programs::bash::tool,
+    programs::run_code::tool,
+    programs::shell::tool,
+    programs::terminal_close::tool,
+    programs::terminal_open::tool,
+    programs::terminal_read::tool,
+    programs::terminal_send::tool,
     utility::calculator::tool,
     utility::convert_temperature::tool,
     utility::echo::tool,

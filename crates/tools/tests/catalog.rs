@@ -3,18 +3,21 @@
 #![expect(clippy::disallowed_methods, reason = "the tests lay out the files that the examples speak of")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{collections::BTreeSet, fs, sync::Arc};
+use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use jsonschema::{Draft, Validator};
 use serde_json::Value;
 use tempfile::TempDir;
-use toolgate_contract::{EffectKind, Fault, Files, Network, SafetyClass, ToolDef};
+use toolgate_contract::{
+    EffectKind, Ending, Fault, Files, Job, Network, Ran, Receipt, SafetyClass, Stream, TerminalSize, ToolDef, Usage,
+};
 use toolgate_guard::names::{admit_name, collide};
-use toolgate_tools::{Clock, Cx, Hands, Output, Protected, StopFlag, TOOLS, Tool, Workspace};
+use toolgate_tools::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, TOOLS, Tool, Workspace};
 
 /// Name, action, class, files and seconds of every tool, as somebody has looked at them. A new tool gets a row here.
 const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
+    ("bash", "code:write", SafetyClass::Write, Files::Write, 630),
     ("calculator", "code:read", SafetyClass::Read, Files::None, 5),
     ("convert_temperature", "code:read", SafetyClass::Read, Files::None, 1),
     ("delete", "code:delete", SafetyClass::Write, Files::Write, 30),
@@ -29,7 +32,13 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("json_format", "code:read", SafetyClass::Read, Files::None, 2),
     ("ls", "code:read", SafetyClass::Read, Files::Read, 10),
     ("read", "code:read", SafetyClass::Read, Files::Read, 30),
+    ("run_code", "code:write", SafetyClass::Write, Files::Write, 630),
+    ("shell", "code:write", SafetyClass::Write, Files::Write, 630),
     ("string_stats", "code:read", SafetyClass::Read, Files::None, 1),
+    ("terminal_close", "code:write", SafetyClass::Write, Files::Write, 30),
+    ("terminal_open", "code:write", SafetyClass::Write, Files::Write, 30),
+    ("terminal_read", "code:read", SafetyClass::Write, Files::Write, 60),
+    ("terminal_send", "code:write", SafetyClass::Write, Files::Write, 30),
     ("url_encode", "code:read", SafetyClass::Read, Files::None, 1),
     ("write", "code:write", SafetyClass::Write, Files::Write, 30),
 ];
@@ -183,10 +192,11 @@ fn no_example_does_more_than_the_tool_declares() {
     }
 }
 
-/// A tool that asks for files it never uses would get them all the same.
+/// A tool that asks for files it never uses would get them all the same. What a program touches is not its tool's to
+/// say: it gets the room's files.
 #[test]
 fn no_tool_declares_files_that_its_examples_do_not_touch() {
-    for tool in tools() {
+    for tool in tools().filter(|tool| !tool.def.needs.exec) {
         let effects: BTreeSet<_> = tool
             .def
             .examples
@@ -200,6 +210,16 @@ fn no_tool_declares_files_that_its_examples_do_not_touch() {
             () => Files::None,
         };
         assert_eq!(tool.def.needs.files, touched, "{}", tool.def.name);
+    }
+}
+
+#[test]
+fn only_tools_that_need_programs_start_any() {
+    for tool in tools() {
+        for example in &tool.def.examples {
+            let starts = tool.body.command(&example.arguments).unwrap().is_some();
+            assert!(!starts || tool.def.needs.exec, "{}", tool.def.name);
+        }
     }
 }
 
@@ -222,7 +242,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
     let workspace = Workspace::open(dir.path(), Protected::default()).unwrap();
     let files = tool.def.needs.files;
     let cx = Cx::new(Hands {
-        programs: None,
+        programs: tool.def.needs.exec.then(|| -> Arc<dyn Programs> { Arc::new(Quiet) }),
         workspace: (files != Files::None).then(|| workspace.with_access(files)),
         clock: Arc::new(Epoch),
         progress: None,
@@ -231,6 +251,44 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
         caps: tool.def.caps,
     });
     tool.body.run(&cx, arguments)
+}
+
+/// A room in which everything works and says nothing.
+struct Quiet;
+
+impl Quiet {
+    fn ran() -> Ran {
+        Ran {
+            ending: Ending::Exited { code: 0 },
+            stdout: Stream::default(),
+            stderr: Stream::default(),
+            receipt: Receipt::default(),
+            usage: Usage::default(),
+            refused: Vec::new(),
+        }
+    }
+}
+
+impl Programs for Quiet {
+    fn run(&self, _job: &Job, _stop: &StopFlag) -> Result<Ran, Fault> {
+        Ok(Self::ran())
+    }
+
+    fn open_terminal(&self, _job: &Job, _size: TerminalSize) -> Result<String, Fault> {
+        Ok("t1".into())
+    }
+
+    fn type_into(&self, _terminal: &str, _bytes: &[u8]) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn look_at(&self, _terminal: &str, _wait: Duration, _stop: &StopFlag) -> Result<Seen, Fault> {
+        Ok(Seen { screen: String::new(), scrolled: String::new(), cursor: (0, 0), running: true })
+    }
+
+    fn close_terminal(&self, _terminal: &str) -> Result<Ran, Fault> {
+        Ok(Self::ran())
+    }
 }
 
 struct Epoch;

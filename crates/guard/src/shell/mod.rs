@@ -113,8 +113,14 @@ impl Reading {
 
 /// Reads a script that would run in `place`.
 pub fn read(script: &str, place: &Place) -> Reading {
+    read_with(script, &BTreeMap::new(), place)
+}
+
+/// Reads a script that would run in `place` with these variables set.
+pub fn read_with(script: &str, env: &BTreeMap<String, String>, place: &Place) -> Reading {
     let mut walker = Walker::new(place);
     if admit(&mut walker, [script].into_iter()) {
+        walker.set(env);
         walker.script(script, &Context::default());
     }
     conclude(walker, place)

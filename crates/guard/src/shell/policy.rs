@@ -149,6 +149,10 @@ impl Bounds<'_> {
     /// Where there is a list of prefixes it must be whole lines of a script, because what is typed in parts is put
     /// together by the program. Where there is none it need not be a script at all, so doubts do not count.
     pub fn judge_typed(&self, text: &str, reading: &Reading) -> Judgement {
+        // A key that stops something, or asks for what was typed before, types nothing.
+        if text.trim().is_empty() {
+            return Judgement::default();
+        }
         let Some(rules) = self.prefixes else {
             let mut judgement = Judgement::default();
             judgement.hits(reading, &[]);

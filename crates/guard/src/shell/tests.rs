@@ -547,6 +547,8 @@ fn what_is_typed_must_be_whole_lines_where_there_is_a_list() {
         ("print('x\n", Verdict::Ask, Verdict::Allow),
         ("sudo ls\n", Verdict::Ask, Verdict::Ask),
         ("rm -rf /\n", Verdict::Deny, Verdict::Deny),
+        ("", Verdict::Allow, Verdict::Allow),
+        ("\n", Verdict::Allow, Verdict::Allow),
     ] {
         assert_eq!((text, typed(Some(&rules), text), typed(None, text)), (text, listed, free));
     }

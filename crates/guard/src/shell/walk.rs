@@ -84,6 +84,13 @@ impl<'p> Walker<'p> {
         }
     }
 
+    /// Takes variables that are set before the script starts.
+    pub(super) fn set(&mut self, env: &BTreeMap<String, String>) {
+        for (name, value) in env {
+            self.set_variable(name, Some(value), &Context::default());
+        }
+    }
+
     /// Reads words that no shell will see, and the variables set for them.
     pub(super) fn argv(&mut self, argv: Vec<Word>, assignments: Vec<Assignment>) {
         if !argv.is_empty() {

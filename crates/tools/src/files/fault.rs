@@ -12,7 +12,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    const fn new(code: &'static str, when: &'static str) -> Self {
+    pub(crate) const fn new(code: &'static str, when: &'static str) -> Self {
         Self { code, when }
     }
 
@@ -31,11 +31,12 @@ impl Known {
 
 /// The part of a declaration that says how a tool fails: what is its own, then what every path can run into.
 pub(crate) fn modes(own: &[&Known]) -> Vec<FailureMode> {
-    own.iter()
-        .copied()
-        .chain(COMMON.iter())
-        .map(|known| FailureMode { code: known.code.into(), when: known.when.into() })
-        .collect()
+    said(own.iter().copied().chain(COMMON.iter()))
+}
+
+/// Failures as a declaration says them.
+pub(crate) fn said<'a>(known: impl Iterator<Item = &'a Known>) -> Vec<FailureMode> {
+    known.map(|known| FailureMode { code: known.code.into(), when: known.when.into() }).collect()
 }
 
 const COMMON: [Known; 8] =

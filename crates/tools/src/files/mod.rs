@@ -2,12 +2,12 @@
 
 #[cfg(test)]
 mod desk;
-mod fault;
+pub(crate) mod fault;
 mod glob;
 mod kept;
 mod path;
 mod slot;
-mod text;
+pub(crate) mod text;
 mod walk;
 mod workspace;
 

@@ -1,0 +1,56 @@
+//! The ways programs fail their callers, each said once.
+
+use toolgate_contract::FailureMode;
+
+use crate::files::fault::{BAD_PATH, Known, OUTSIDE, said};
+
+pub(super) const TIMED_OUT: Known =
+    Known::new("timed_out", "The time is up. Raise `timeout_seconds`, at most 600, or ask for less at once.");
+pub(super) const CPU_LIMIT: Known = Known::new("cpu_limit", "All processor time is used. Do less in one call.");
+pub(super) const OOM_KILLED: Known =
+    Known::new("oom_killed", "More memory was used than the room has. Work on less at a time.");
+pub(super) const PIDS_EXHAUSTED: Known =
+    Known::new("pids_exhausted", "More processes were started than the room holds. Start fewer at once.");
+pub(super) const DISK_LIMIT: Known = Known::new("disk_limit", "More was written than the room allows. Write less.");
+pub(super) const OUTPUT_LIMIT: Known =
+    Known::new("output_limit", "More was said than anyone reads. Send the output to a file and read a part of it.");
+pub(super) const CANCELLED: Known = Known::new("cancelled", "The caller cancelled the call.");
+pub(super) const ROOM_LOST: Known = Known::new("room_lost", "The room died. Call again: a new one is made.");
+
+pub(super) const NO_PROGRAM: Known =
+    Known::new("program_not_found", "There is no such program in the room. Use one that is installed.");
+pub(super) const NO_INTERPRETER: Known =
+    Known::new("interpreter_not_found", "The room has no interpreter for the language. Use another language.");
+pub(super) const BAD_COMMAND: Known =
+    Known::new("bad_command", "`argv` is empty, or a word has a NUL byte. Name a program.");
+pub(super) const BAD_ENV: Known =
+    Known::new("bad_env", "A variable has a name or a value no program can have. Use letters, digits and `_`.");
+pub(super) const CODE_TOO_LONG: Known =
+    Known::new("code_too_long", "Long code leaves no way to pass `stdin`. Write the code to a file and run that.");
+pub(super) const NO_TERMINAL: Known =
+    Known::new("terminal_not_found", "No terminal has that name, or it was closed. Open one with `terminal_open`.");
+pub(super) const BAD_KEY: Known = Known::new("bad_key", "There is no such key. The message names the nearest.");
+pub(super) const NOTHING_TYPED: Known =
+    Known::new("nothing_typed", "Neither `text` nor `keys` holds anything. Give one of them.");
+
+const WALL_MISSING: Known =
+    Known::new("wall_missing", "This machine cannot put up a wall the room must have. Ask the operator.");
+const ROOM_FAILED: Known = Known::new("room_failed", "The room could not be made. Ask the operator.");
+
+/// The part of a declaration that says how a program that runs to its end fails.
+pub(super) fn run_modes(own: &[&Known]) -> Vec<FailureMode> {
+    let ends = [&TIMED_OUT, &CPU_LIMIT, &OOM_KILLED, &PIDS_EXHAUSTED, &DISK_LIMIT, &OUTPUT_LIMIT, &CANCELLED];
+    said(own.iter().chain(&ends).chain(&STARTS).copied())
+}
+
+/// The same for one that is started and left running.
+pub(super) fn start_modes(own: &[&Known]) -> Vec<FailureMode> {
+    said(own.iter().chain(&STARTS).copied())
+}
+
+/// The same for what is done to a terminal.
+pub(super) fn terminal_modes(own: &[&Known]) -> Vec<FailureMode> {
+    said(own.iter().chain(&[&NO_TERMINAL, &ROOM_LOST]).copied())
+}
+
+const STARTS: [&Known; 6] = [&BAD_ENV, &OUTSIDE, &BAD_PATH, &WALL_MISSING, &ROOM_FAILED, &ROOM_LOST];
