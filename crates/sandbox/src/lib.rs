@@ -7,9 +7,16 @@
 //! `process/` is the backend for Linux; all unsafe code of the project is in `process/sys.rs`.
 
 mod deny_all;
+mod env;
+mod lifecycle;
+mod output;
+mod process;
+pub mod registry;
 mod room;
 mod spec;
 
 pub use deny_all::DenyAll;
+pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};
+pub use process::ProcessBackend;
 pub use room::{Backend, Io, Missing, Probed, Room, RoomError, Source, Terminal};
 pub use spec::{Egress, RoomLimits, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec};

@@ -46,14 +46,14 @@ const V2_MAGIC: u64 = 0x6367_7270;
 
 /// The groups of this process.
 #[derive(Debug)]
-pub struct Cgroups {
+pub(crate) struct Cgroups {
     shared: Arc<Shared>,
 }
 
 impl Cgroups {
     /// Finds out by doing what can be limited here. `label` is the deployment's, `instance` is this process's; both are
     /// words of letters and digits.
-    pub fn open(label: &str, instance: &str) -> Self {
+    pub(crate) fn open(label: &str, instance: &str) -> Self {
         Self::on(Layout::probe(label, instance), instance)
     }
 
@@ -72,22 +72,22 @@ impl Cgroups {
     }
 
     /// What limits memory: `cgroup_v2` or `cgroup_v1`.
-    pub fn memory_by(&self) -> Result<&'static str, Missing> {
+    pub(crate) fn memory_by(&self) -> Result<&'static str, Missing> {
         self.shared.layout.memory.as_ref().map(Branch::word).map_err(Clone::clone)
     }
 
     /// What limits processes: `cgroup_v2` or `cgroup_v1`.
-    pub fn pids_by(&self) -> Result<&'static str, Missing> {
+    pub(crate) fn pids_by(&self) -> Result<&'static str, Missing> {
         self.shared.layout.pids.as_ref().map(Branch::word).map_err(Clone::clone)
     }
 
     /// This deployment's directory in each hierarchy that is used, for whoever sweeps up after a crash.
-    pub fn directories(&self) -> Vec<PathBuf> {
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
         self.shared.layout.branches().into_iter().map(|branch| branch.dir.clone()).collect()
     }
 
     /// A group of its own with these limits. Where a limit has no hierarchy there is no limit, and the lease says so.
-    pub fn take(&self, memory: u64, pids: u32) -> io::Result<Lease> {
+    pub(crate) fn take(&self, memory: u64, pids: u32) -> io::Result<Lease> {
         let pooled = self.shared.pool().idle.pop();
         let group = match pooled {
             Some(group) => match self.shared.limit(group, memory, pids) {
@@ -118,7 +118,7 @@ impl Drop for Cgroups {
 
 /// One job's group. Dropping it kills whatever is still inside.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     shared: Arc<Shared>,
     /// There until the lease is dropped.
     group: Option<Group>,
@@ -127,38 +127,38 @@ pub struct Lease {
 
 /// What happened in a group since it was taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Events {
+pub(crate) struct Events {
     /// Processes the kernel killed because the memory was used up.
-    pub oom_kills: u64,
+    pub(crate) oom_kills: u64,
     /// Processes that were not started because there were enough.
-    pub pids_denied: u64,
+    pub(crate) pids_denied: u64,
     /// The most memory that was held at once, where the kernel tells.
-    pub memory_peak: Option<u64>,
+    pub(crate) memory_peak: Option<u64>,
     /// Nanoseconds of processor time, where the kernel tells.
-    pub cpu_ns: Option<u64>,
+    pub(crate) cpu_ns: Option<u64>,
 }
 
 impl Lease {
     /// One file for each hierarchy: a process joins the group by writing `0` into all of them. It must have one thread
     /// only, because version 1 moves the thread that writes.
-    pub fn procs(&self) -> io::Result<Vec<File>> {
+    pub(crate) fn procs(&self) -> io::Result<Vec<File>> {
         let join = |branch: &Branch| OpenOptions::new().write(true).open(self.dir(branch).join(branch.join_file()));
         self.shared.layout.branches().into_iter().map(join).collect()
     }
 
     /// What limits memory here, if a group does.
-    pub fn memory_by(&self) -> Option<&'static str> {
+    pub(crate) fn memory_by(&self) -> Option<&'static str> {
         self.shared.layout.memory.as_ref().ok().map(Branch::word)
     }
 
     /// What limits processes here, if a group does.
-    pub fn pids_by(&self) -> Option<&'static str> {
+    pub(crate) fn pids_by(&self) -> Option<&'static str> {
         self.shared.layout.pids.as_ref().ok().map(Branch::word)
     }
 
     /// What has happened so far. A counter that could be read when the group was taken and cannot be read now counts
     /// nothing.
-    pub fn looks(&self) -> Events {
+    pub(crate) fn looks(&self) -> Events {
         let now = self.group.as_ref().map(|group| self.shared.counters(group));
         let now = now.transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "the counters of a control group cannot be read");
@@ -174,12 +174,12 @@ impl Lease {
     }
 
     /// Ends every process in it, and waits until they are gone. `TimedOut` when some would not go.
-    pub fn kill(&self) -> io::Result<()> {
+    pub(crate) fn kill(&self) -> io::Result<()> {
         kill(&self.dirs())
     }
 
     /// Is no process in it?
-    pub fn is_empty(&self) -> io::Result<bool> {
+    pub(crate) fn is_empty(&self) -> io::Result<bool> {
         Ok(members(&self.dirs())?.is_empty())
     }
 

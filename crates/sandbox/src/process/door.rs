@@ -1,27 +1,87 @@
 //! The one door of a room's network, served by the runtime.
 
-use std::os::fd::OwnedFd;
+use std::{
+    collections::VecDeque,
+    net::{TcpListener, UdpSocket},
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use toolgate_egress::{Event, Limits, Openings, Resolver, Rules, Terms, original_destination};
+
+use super::net;
 use crate::room::RoomError;
+
+/// How many refusals are remembered for one room.
+const MOST: usize = 256;
 
 /// A door that is served until it is dropped.
 #[derive(Debug)]
-pub(super) struct Door;
+pub(super) struct Door {
+    _served: toolgate_egress::Door,
+    refused: Arc<Mutex<Refused>>,
+}
+
+#[derive(Debug, Default)]
+struct Refused {
+    /// How many there were, also those that are no longer remembered.
+    count: usize,
+    latest: VecDeque<String>,
+}
 
 impl Door {
-    pub(super) fn serve(_rules: &[String], _listeners: Vec<OwnedFd>) -> Result<Self, RoomError> {
-        Err(RoomError::Lost("no door yet".into()))
+    /// Serves the listeners of a room: caught connections, names over UDP, names over TCP, CONNECT.
+    pub(super) fn serve(rules: &[String], listeners: Vec<OwnedFd>) -> Result<Self, RoomError> {
+        let rules = Rules::parse(rules).map_err(RoomError::BadJob)?;
+        let Ok([tcp, dns_udp, dns_tcp, connect]) = <[OwnedFd; 4]>::try_from(listeners) else {
+            return Err(RoomError::Lost("its network has no listeners".into()));
+        };
+        let refused = Arc::new(Mutex::new(Refused::default()));
+        let told = refused.clone();
+        let terms = Terms {
+            rules,
+            resolver: Resolver::System,
+            limits: Limits::default(),
+            original: Arc::new(original_destination),
+            events: Arc::new(move |event| told.lock().unwrap_or_else(PoisonError::into_inner).note(&event)),
+        };
+        let openings = Openings {
+            tcp: TcpListener::from(tcp),
+            dns_udp: UdpSocket::from(dns_udp),
+            dns_tcp: TcpListener::from(dns_tcp),
+            connect: TcpListener::from(connect),
+        };
+        let served = toolgate_egress::Door::open(openings, terms).map_err(RoomError::step("serve the room's door"))?;
+        Ok(Self { _served: served, refused })
     }
 
+    /// Where programs that know about proxies find one.
     pub(super) fn proxy(&self) -> String {
-        String::new()
+        format!("http://{}", net::CONNECT)
     }
 
+    /// How many were refused so far.
     pub(super) fn refusals(&self) -> usize {
-        0
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
-    pub(super) fn refused_since(&self, _: usize) -> Vec<String> {
-        Vec::new()
+    /// What was refused since there were this many.
+    pub(super) fn refused_since(&self, before: usize) -> Vec<String> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = (refused.count - before).min(refused.latest.len());
+        refused.latest.range(refused.latest.len() - new..).cloned().collect()
+    }
+}
+
+impl Refused {
+    fn note(&mut self, event: &Event) {
+        if let Event::Refused { host, port, reason, .. } = event {
+            self.count += 1;
+            let port = port.map_or_else(String::new, |port| format!(":{port}"));
+            self.latest.push_back(format!("{host}{port}: {reason} ({})", reason.as_str()));
+            if self.latest.len() > MOST {
+                self.latest.pop_front();
+            }
+        }
     }
 }

@@ -29,31 +29,50 @@ use super::{
     keeper::Room,
     root,
     sys::{self, Launch},
-    wire::{self, Breach, Facts, Failure, News, Order, OrderLimits, Over, Word},
+    wire::{self, Breach, Facts, Failure, News, Order, Over, Word},
 };
-use crate::spec::Tier;
+use crate::spec::{RoomLimits, Tier};
 
 /// How often limits are looked at that no cgroup holds.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A job init's whole life.
-pub(super) fn run(room: &Room, order: &Order, status: &OwnedFd, fds: Vec<OwnedFd>) -> ! {
-    match start(room, order, status, fds) {
-        Ok(Some(job)) => {
-            let over = watch(room, order, status, job);
-            // The runtime may have closed the socket already; then nobody waits.
-            let _ = wire::send(status, &News::Over(over), &[]);
-            sys::exit_now(0)
-        }
-        Ok(None) => {
-            let _ = wire::send(status, &News::NoProgram, &[]);
-            sys::exit_now(0)
-        }
-        Err(failure) => {
-            let _ = wire::send(status, &News::Failed(failure), &[]);
-            sys::exit_now(1)
-        }
+/// A job init's whole life. It puts up its walls before there is an order, tells the keeper when it has taken one, and
+/// ends with the job.
+pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) -> ! {
+    let walls = put_up_walls(room);
+    let Ok(Some((order, fds))) = wire::receive::<Order>(keeper) else { sys::exit_now(0) };
+    let _ = rustix::io::write(taken, b"!");
+    let mut fds = fds.into_iter();
+    let Some(status) = fds.next() else { sys::exit_now(1) };
+    let news = match walls.and_then(|namespaces| start(room, &order, namespaces, &status, fds)) {
+        Ok(Some(job)) => News::Over(watch(room, &order, &status, job)),
+        Ok(None) => News::NoProgram,
+        Err(failure) => News::Failed(failure),
+    };
+    // The runtime may have closed the socket already; then nobody waits.
+    let _ = wire::send(&status, &news, &[]);
+    sys::exit_now(0)
+}
+
+/// Everything that is the same for every job of the room. Gives the namespaces the job will be in.
+fn put_up_walls(room: &Room) -> Result<Vec<(String, String)>, Failure> {
+    sys::notice_children().map_err(Failure::at("notice children"))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the keeper"))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
+    if room.tier == Tier::Namespaces {
+        root::mount_proc()?;
+        root::mount_terminals()?;
+    } else {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(Failure::at("adopt stray processes"))?;
     }
+    let namespaces = namespaces();
+    drop_capabilities(room.tier)?;
+    limit(&room.limits)?;
+    rustix::thread::set_no_new_privs(true).map_err(Failure::at("give up new privileges"))?;
+    // This process needs nothing the filter refuses, and what it starts inherits it.
+    sys::filter_calls(&room.filter).map_err(Failure::at("put up the system call filter"))?;
+    Ok(namespaces)
 }
 
 struct Started {
@@ -61,23 +80,20 @@ struct Started {
     children: OwnedFd,
 }
 
-fn start(room: &Room, order: &Order, status: &OwnedFd, fds: Vec<OwnedFd>) -> Result<Option<Started>, Failure> {
-    sys::reset_signals().map_err(Failure::at("reset signals"))?;
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the keeper"))?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
-    if room.tier == Tier::Namespaces {
-        root::mount_proc()?;
-    } else {
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(Failure::at("adopt stray processes"))?;
-    }
-    let mut fds = fds.into_iter();
-    let terminal = order.terminal.map(|size| open_terminal(room.tier, size)).transpose()?;
+fn start(
+    room: &Room,
+    order: &Order,
+    namespaces: Vec<(String, String)>,
+    status: &OwnedFd,
+    mut fds: impl Iterator<Item = OwnedFd>,
+) -> Result<Option<Started>, Failure> {
+    let terminal = order.terminal.map(open_terminal).transpose()?;
     let streams: Vec<OwnedFd> = if terminal.is_some() { Vec::new() } else { fds.by_ref().take(3).collect() };
     let cgroups = join(fds)?;
-    drop_capabilities(room.tier)?;
-    limit(room.tier, &order.limits)?;
-
+    if room.tier == Tier::Namespaces && !order.pids_held {
+        // Counted in the room's own user namespace; the keeper and the waiting inits are in it as well.
+        limit_to(Resource::Nproc, u64::from(room.limits.pids) + 4)?;
+    }
     let Some(program) = find(order) else { return Ok(None) };
     let words = |list: &mut dyn Iterator<Item = String>| {
         list.map(|word| CString::new(word).map_err(io::Error::from)).collect::<Result<Vec<_>, _>>()
@@ -91,7 +107,6 @@ fn start(room: &Room, order: &Order, status: &OwnedFd, fds: Vec<OwnedFd>) -> Res
         (None, [stdin, stdout, stderr]) => [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
         (None, _) => return Err(Failure { step: "connect the streams".into(), errno: libc::EBADF }),
     };
-    let namespaces = namespaces();
     let children = sys::child_signals().map_err(Failure::at("watch children"))?;
     let (pid, found) = sys::launch(&Launch {
         program: &path(&program)?,
@@ -102,7 +117,6 @@ fn start(room: &Room, order: &Order, status: &OwnedFd, fds: Vec<OwnedFd>) -> Res
         terminal: terminal.is_some(),
         landlock: room.landlock.as_fd(),
         canary: &path(&room.canary)?,
-        seccomp: &room.filter,
     })
     .map_err(Failure::at("start a process"))?;
     if found.failed != 0 {
@@ -151,8 +165,8 @@ fn drop_capabilities(tier: Tier) -> Result<(), Failure> {
         .map_err(Failure::at(STEP))
 }
 
-fn limit(tier: Tier, limits: &OrderLimits) -> Result<(), Failure> {
-    let mut set = vec![
+fn limit(limits: &RoomLimits) -> Result<(), Failure> {
+    for (resource, most) in [
         (Resource::Core, 0),
         (Resource::Cpu, limits.cpu.as_secs().max(1)),
         (Resource::Fsize, limits.disk),
@@ -161,20 +175,20 @@ fn limit(tier: Tier, limits: &OrderLimits) -> Result<(), Failure> {
         (Resource::Msgqueue, 0),
         (Resource::Sigpending, 4_096),
         (Resource::Stack, 64 << 20),
-    ];
-    if tier == Tier::Namespaces {
-        // Counted in the room's own user namespace; the two inits are in it as well.
-        set.extend(limits.pids.map(|pids| (Resource::Nproc, u64::from(pids) + 2)));
-    }
-    for (resource, most) in set {
-        let most = match rustix::process::getrlimit(resource).maximum {
-            Some(already) => most.min(already),
-            None => most,
-        };
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
-            .map_err(Failure::at(format!("limit {resource:?}")))?;
+    ] {
+        limit_to(resource, most)?;
     }
     Ok(())
+}
+
+/// Lowers a limit, for good.
+fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
+    let most = match rustix::process::getrlimit(resource).maximum {
+        Some(already) => most.min(already),
+        None => most,
+    };
+    setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+        .map_err(Failure::at(format!("limit {resource:?}")))
 }
 
 /// The program's path, looked up as the room sees it.
@@ -192,13 +206,8 @@ fn find(order: &Order) -> Option<String> {
 }
 
 /// A terminal of the room's own: the machine's are not seen in it.
-fn open_terminal(tier: Tier, size: TerminalSize) -> Result<(OwnedFd, OwnedFd), Failure> {
+fn open_terminal(size: TerminalSize) -> Result<(OwnedFd, OwnedFd), Failure> {
     const STEP: &str = "open a terminal";
-    if tier == Tier::Namespaces {
-        let flags = rustix::mount::MountFlags::NOSUID | rustix::mount::MountFlags::NOEXEC;
-        rustix::mount::mount(c"devpts", c"/dev/pts", c"devpts", flags, Some(c"newinstance,ptmxmode=0666,mode=620"))
-            .map_err(Failure::at(STEP))?;
-    }
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY | rustix::pty::OpenptFlags::CLOEXEC;
     let master = rustix::pty::openpt(flags).map_err(Failure::at(STEP))?;
     rustix::pty::unlockpt(&master).map_err(Failure::at(STEP))?;
@@ -230,7 +239,7 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
         if now >= next_look {
             let seen = Seen::now(room.tier);
             memory_peak = memory_peak.max(seen.memory);
-            breach = breach.or_else(|| seen.breach(&order.limits));
+            breach = breach.or_else(|| seen.breach(&room.limits, order));
             if breach.is_some() {
                 end_everything(room.tier, Signal::KILL);
             }
@@ -249,9 +258,16 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
             ended = reap(job.program);
         }
     }
-    end_everything(room.tier, Signal::KILL);
-    while let Ok(Some(_)) = wait(WaitOptions::empty()) {
-        end_everything(room.tier, Signal::KILL);
+    // Everything the program left behind is below this process, so no children means nothing is left.
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                end_everything(room.tier, Signal::KILL);
+                let _ = wait(WaitOptions::empty());
+            }
+            Err(_) => break,
+        }
     }
     let used = sys::usage_of_children().map_or(0, |usage| usage.cpu_ms);
     Over {
@@ -392,12 +408,12 @@ impl Seen {
         }
     }
 
-    fn breach(&self, limits: &OrderLimits) -> Option<Breach> {
+    fn breach(&self, limits: &RoomLimits, order: &Order) -> Option<Breach> {
         if u128::from(self.cpu_ms) > limits.cpu.as_millis() {
             Some(Breach::Cpu)
-        } else if limits.memory.is_some_and(|most| self.memory > most) {
+        } else if !order.memory_held && self.memory > limits.memory {
             Some(Breach::Memory)
-        } else if limits.pids.is_some_and(|most| self.pids >= u64::from(most)) {
+        } else if !order.pids_held && self.pids >= u64::from(limits.pids) {
             Some(Breach::Pids)
         } else if self.written > limits.disk {
             Some(Breach::Disk)

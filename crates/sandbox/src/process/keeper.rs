@@ -4,33 +4,65 @@
 //! cannot see it: every job has a pid namespace of its own. Where there are no namespaces it is whom stray processes
 //! come back to, and it ends them.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
 
 use rustix::{
+    event::{PollFd, PollFlags, poll},
     fs::{Gid, Uid},
     process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal},
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
 
 use super::{
-    job, landlock, net, root, seccomp,
+    job, landlock, net,
+    root::{self, OldRoot},
+    seccomp,
     sys::{self, Forked},
-    wire::{self, Failure, Looked, News, Opened, Order, Plan},
+    wire::{self, Assignment, Failure, Ids, Looked, Opened, Plan},
     zygote::Mounts,
 };
-use crate::spec::{Egress, Tier};
+use crate::spec::{Egress, RoomLimits, Tier};
 
 /// What every job of a room needs.
 pub(super) struct Room {
     pub(super) tier: Tier,
+    pub(super) limits: RoomLimits,
     pub(super) landlock: OwnedFd,
     pub(super) canary: String,
     pub(super) filter: Vec<libc::sock_filter>,
 }
 
-/// A keeper's whole life.
-pub(super) fn run(plan: &Plan, socket: &OwnedFd, mounts: Mounts, is_root: bool) -> ! {
-    match open(plan, socket, mounts, is_root) {
+/// The life of a keeper with namespaces: makes what every room has, waits to be told which room, and keeps it.
+pub(super) fn wait_for_a_room(ids: Ids, zygote: &OwnedFd, is_root: bool) -> ! {
+    let prepared = prepare(ids, is_root);
+    let Ok(Some((assignment, fds))) = wire::receive::<Assignment>(zygote) else { sys::exit_now(0) };
+    let mut fds = fds.into_iter();
+    let Some(socket) = fds.next() else { sys::exit_now(1) };
+    let held = Mounts {
+        workspace: assignment.workspace.then(|| fds.next()).flatten(),
+        private: assignment.private.then(|| fds.next()).flatten(),
+        visible: if assignment.visible { fds.collect() } else { Vec::new() },
+    };
+    let opened = prepared.and_then(|old| open(&assignment.plan, &socket, &old, held));
+    keep(opened, &socket)
+}
+
+/// The life of a keeper without namespaces.
+pub(super) fn keep_without_namespaces(plan: &Plan, ids: Ids, socket: &OwnedFd, is_root: bool) -> ! {
+    let opened = become_nobody(ids, is_root).and_then(|()| {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(Failure::at("adopt stray processes"))?;
+        let canary = plan.private.join("canary").to_string_lossy().into_owned();
+        ready(plan, socket, Looked::default(), &[], canary)
+    });
+    keep(opened, socket)
+}
+
+fn keep(opened: Result<Room, Failure>, socket: &OwnedFd) -> ! {
+    match opened {
         Ok(room) => serve(&room, socket),
         Err(failure) => {
             // If the runtime is gone there is nobody to tell.
@@ -40,82 +72,94 @@ pub(super) fn run(plan: &Plan, socket: &OwnedFd, mounts: Mounts, is_root: bool) 
     }
 }
 
-fn open(plan: &Plan, socket: &OwnedFd, mounts: Mounts, is_root: bool) -> Result<Room, Failure> {
-    become_nobody(plan, is_root)?;
-    // Killed with the zygote. After the ids: changing them would forget it.
+fn prepare(ids: Ids, is_root: bool) -> Result<OldRoot, Failure> {
+    const STEP: &str = "take on the room's ids";
+    if !is_root {
+        // One id, mapped to itself, is all that an ordinary user may map.
+        std::fs::write("/proc/self/setgroups", "deny").map_err(Failure::at(STEP))?;
+        std::fs::write("/proc/self/uid_map", format!("{0} {0} 1", ids.uid)).map_err(Failure::at(STEP))?;
+        std::fs::write("/proc/self/gid_map", format!("{0} {0} 1", ids.gid)).map_err(Failure::at(STEP))?;
+    }
+    become_nobody(ids, is_root)?;
+    rustix::system::sethostname(b"room").map_err(Failure::at("name the room"))?;
+    root::prepare(ids)
+}
+
+/// From here on this process is the room's user, and on the machine nobody in particular.
+fn become_nobody(ids: Ids, is_root: bool) -> Result<(), Failure> {
+    const STEP: &str = "take on the room's ids";
+    if is_root {
+        let (uid, gid) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
+        set_thread_groups(&[]).map_err(Failure::at(STEP))?;
+        set_thread_res_gid(Some(gid), Some(gid), Some(gid)).map_err(Failure::at(STEP))?;
+        set_thread_res_uid(Some(uid), Some(uid), Some(uid)).map_err(Failure::at(STEP))?;
+    }
+    // Killed with the zygote. After the ids: changing them makes the kernel forget it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the zygote"))?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
-    let mut listeners = Vec::new();
-    let mut looked = Looked::default();
-    let canary = match plan.tier {
-        Tier::Namespaces => {
-            listeners = net_of(plan)?;
-            rustix::system::sethostname(b"room").map_err(Failure::at("name the room"))?;
-            looked.protected = root::build(plan, mounts)?;
-            looked.root_read_only = root::is_read_only("/".as_ref());
-            root::CANARY.to_owned()
-        }
-        Tier::Landlock => {
-            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-                .map_err(Failure::at("adopt stray processes"))?;
-            plan.private.join("canary").to_string_lossy().into_owned()
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))
+}
+
+fn open(plan: &Plan, socket: &OwnedFd, old: &OldRoot, held: Mounts) -> Result<Room, Failure> {
+    let listeners = match &plan.spec.egress {
+        Egress::Allow(rules) if !rules.is_empty() => net::with_door().map_err(Failure::at("fence the network"))?,
+        Egress::Allow(_) | Egress::Deny => {
+            net::alone().map_err(Failure::at("bring up the loopback"))?;
+            Vec::new()
         }
     };
+    let protected = root::finish(plan, old, held)?;
+    let looked = Looked { protected, root_read_only: root::is_read_only("/".as_ref()), landlock: 0 };
+    let room = ready(plan, socket, looked, &listeners, root::CANARY.to_owned())?;
+    if !listeners.is_empty() {
+        drop(listeners);
+        // The runtime says when the door is served; nobody runs anything here before it has refused somebody.
+        wire::receive::<()>(socket).map_err(Failure::at("wait for the door"))?;
+        net::probe(Duration::from_secs(5)).map_err(Failure::at("find the door shut to strangers"))?;
+        wire::send(socket, &Opened::Probed, &[]).map_err(Failure::at("say that the door holds"))?;
+    }
+    Ok(room)
+}
+
+fn ready(
+    plan: &Plan,
+    socket: &OwnedFd,
+    looked: Looked,
+    listeners: &[OwnedFd],
+    canary: String,
+) -> Result<Room, Failure> {
     let (landlock, version) = landlock::rules(plan)?;
-    looked.landlock = version;
-    let fds: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
-    wire::send(socket, &Opened::Ready { looked }, &fds).map_err(Failure::at("say that the room is ready"))?;
     let filter = seccomp::filter(match plan.tier {
         Tier::Namespaces => seccomp::Profile::Namespaces,
         Tier::Landlock => seccomp::Profile::Landlock,
     });
-    Ok(Room { tier: plan.tier, landlock, canary, filter })
+    let fds: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
+    let looked = Looked { landlock: version, ..looked };
+    wire::send(socket, &Opened::Ready { looked }, &fds).map_err(Failure::at("say that the room is ready"))?;
+    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary, filter })
 }
 
-/// From here on this process is the room's user, and on the machine nobody in particular.
-fn become_nobody(plan: &Plan, is_root: bool) -> Result<(), Failure> {
-    const STEP: &str = "take on the room's ids";
-    let (uid, gid) = (Uid::from_raw(plan.uid), Gid::from_raw(plan.gid));
-    if is_root {
-        set_thread_groups(&[]).map_err(Failure::at(STEP))?;
-        set_thread_res_gid(Some(gid), Some(gid), Some(gid)).map_err(Failure::at(STEP))?;
-        set_thread_res_uid(Some(uid), Some(uid), Some(uid)).map_err(Failure::at(STEP))?;
-    } else if plan.tier == Tier::Namespaces {
-        // One id, mapped to itself, is all that an ordinary user may map.
-        std::fs::write("/proc/self/setgroups", "deny").map_err(Failure::at(STEP))?;
-        std::fs::write("/proc/self/uid_map", format!("{0} {0} 1", plan.uid)).map_err(Failure::at(STEP))?;
-        std::fs::write("/proc/self/gid_map", format!("{0} {0} 1", plan.gid)).map_err(Failure::at(STEP))?;
-    }
-    Ok(())
-}
-
-/// The room's network: its own loopback, and listeners for the one door out if there is one.
-fn net_of(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
-    match &plan.spec.egress {
-        Egress::Allow(rules) if !rules.is_empty() => net::with_door().map_err(Failure::at("fence the network")),
-        Egress::Allow(_) | Egress::Deny => {
-            net::alone().map(|()| Vec::new()).map_err(Failure::at("bring up the loopback"))
-        }
-    }
-}
-
+/// Has one job init waiting for an order at all times, so that an order finds its walls already up.
 fn serve(room: &Room, socket: &OwnedFd) -> ! {
     let _ = sys::ignore_children();
-    while let Ok(Some((order, fds))) = wire::receive::<Order>(socket) {
-        let mut fds = fds.into_iter();
-        let Some(status) = fds.next() else { continue };
-        let namespaces = match room.tier {
-            Tier::Namespaces => libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC,
-            Tier::Landlock => 0,
-        };
-        match sys::fork_into(namespaces) {
-            Ok(Forked::Child) => job::run(room, &order, &status, fds.collect()),
-            Ok(Forked::Parent(..)) => {}
-            Err(error) => {
-                let failure = Failure::at("make a place for the job")(error);
-                // Whoever asked may be gone.
-                let _ = wire::send(&status, &News::Failed(failure), &[]);
+    let namespaces = match room.tier {
+        Tier::Namespaces => libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC,
+        Tier::Landlock => 0,
+    };
+    if let Ok((taken, take)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
+        loop {
+            match sys::fork_into(namespaces) {
+                Ok(Forked::Child) => job::wait_for_an_order(room, socket, &take),
+                Ok(Forked::Parent(..)) => {}
+                // Too many processes, or too little memory, at this moment.
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
+            // The socket has only its end to tell here: orders are read by whoever waits for one.
+            let mut fds = [PollFd::new(&taken, PollFlags::IN), PollFd::new(socket, PollFlags::empty())];
+            let _ = poll(&mut fds, None);
+            if fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+                break;
+            }
+            let _ = rustix::io::read(&taken, &mut [0]);
         }
     }
     // The runtime has closed the room, or is gone. In a pid namespace everything ends with this process.

@@ -6,7 +6,7 @@
 //! it and sees that nothing of it is left. The runtime talks to keepers and job inits over sockets; when a socket
 //! closes, whoever is on the other side ends everything below it. So rooms end with the runtime, however it ends.
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod door;
 mod job;
 mod keeper;
@@ -50,23 +50,18 @@ pub(crate) struct House {
     zygote: Mutex<OwnedFd>,
     cgroups: cgroup::Cgroups,
     registry: Registry,
-    uids: Mutex<Uids>,
     tiers: Tiers,
 }
 
 impl ProcessBackend {
     /// Starts a zygote. `dir` is where notes about open rooms are kept, for those who clean up after a crash.
     pub fn open(dir: &Path) -> Result<Self, RoomError> {
-        let registry = Registry::open(dir).map_err(RoomError::step(format!("open `{}`", dir.display())))?;
+        let opened = || RoomError::step(format!("open `{}`", dir.display()));
+        let mut registry = Registry::open(dir).map_err(opened())?;
         let zygote = zygote::start(dir).map_err(RoomError::step("start the zygote"))?;
         let cgroups = cgroup::Cgroups::open(registry.label(), registry.instance());
-        let house = House {
-            zygote: Mutex::new(zygote),
-            cgroups,
-            registry,
-            uids: Mutex::default(),
-            tiers: Tiers::default(),
-        };
+        registry.uses_cgroups(cgroups.directories()).map_err(opened())?;
+        let house = House { zygote: Mutex::new(zygote), cgroups, registry, tiers: Tiers::default() };
         Ok(Self { house: Arc::new(house) })
     }
 }
@@ -93,53 +88,15 @@ impl fmt::Debug for ProcessBackend {
 }
 
 impl House {
-    /// Has the zygote make a room, and gives a handle on its keeper. What went wrong is told on the room's socket.
+    /// Has the zygote make a room, and gives a handle on its keeper. None: it could not, and why is told on the room's socket.
     fn ask_zygote(&self, plan: &Plan, keepers_end: &OwnedFd) -> Result<Option<OwnedFd>, RoomError> {
         let zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = |error: std::io::Error| RoomError::Lost(format!("the zygote does not answer: {error}"));
         wire::send(&*zygote, plan, &[keepers_end.as_fd()]).map_err(lost)?;
-        match wire::receive::<bool>(&*zygote).map_err(lost)? {
-            Some((_, fds)) => Ok(fds.into_iter().next()),
+        match wire::receive::<()>(&*zygote).map_err(lost)? {
+            Some(((), fds)) => Ok(fds.into_iter().next()),
             None => Err(RoomError::Lost("the zygote has ended".into())),
         }
-    }
-
-    /// The ids of a new room on the machine.
-    fn take_ids(&self) -> Result<(u32, u32), RoomError> {
-        if !rustix::process::geteuid().is_root() {
-            return Ok((rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()));
-        }
-        let mut uids = self.uids.lock().unwrap_or_else(PoisonError::into_inner);
-        let uid = uids.take().ok_or_else(|| RoomError::Lost("there are no more ids for rooms".into()))?;
-        Ok((uid, uid))
-    }
-
-    fn give_back(&self, uid: u32) {
-        self.uids.lock().unwrap_or_else(PoisonError::into_inner).free.push(uid);
-    }
-}
-
-/// Ids for rooms when the runtime is root: one for each room, far from anybody's, used again when a room is proven
-/// gone.
-#[derive(Debug, Default)]
-struct Uids {
-    free: Vec<u32>,
-    next: u32,
-}
-
-impl Uids {
-    const MOST: u32 = 1_000;
-
-    fn take(&mut self) -> Option<u32> {
-        if let Some(uid) = self.free.pop() {
-            return Some(uid);
-        }
-        if self.next == Self::MOST {
-            return None;
-        }
-        self.next += 1;
-        // A thousand for each process, between any user's and the largest there is.
-        Some(1_000_000_000 + (std::process::id() % 1_000_000) * Self::MOST + self.next - 1)
     }
 }
 

@@ -730,7 +730,8 @@ mod tests {
             probe(PATIENCE).unwrap();
             assert!(told.lock().unwrap().is_empty(), "the probe is nobody's doing");
 
-            let kind = connect("93.184.216.34:443").unwrap().read(&mut [0]).map_err(|error| error.kind());
+            let heard = connect("93.184.216.34:443").and_then(|mut client| client.read(&mut [0]));
+            let kind = heard.map_err(|error| error.kind());
             assert_eq!(kind, Err(ErrorKind::ConnectionReset));
             let (host, port) = ("93.184.216.34".to_owned(), Some(443));
             let refused = Event::Refused { host, port, reason: Reason::NotAllowed, address: None };

@@ -1,6 +1,6 @@
 //! From what was found to what stood.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, sync::OnceLock};
 
 use toolgate_contract::Receipt;
 
@@ -78,12 +78,15 @@ pub(super) fn protects(spec: &RoomSpec, read_only: bool) -> bool {
 }
 
 /// The namespaces of the runtime.
-fn own_namespaces() -> BTreeMap<String, String> {
-    let entries = fs::read_dir("/proc/self/ns").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            Some((name, fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned()))
-        })
-        .collect()
+fn own_namespaces() -> &'static BTreeMap<String, String> {
+    static OWN: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+    OWN.get_or_init(|| {
+        let entries = fs::read_dir("/proc/self/ns").into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                Some((name, fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned()))
+            })
+            .collect()
+    })
 }

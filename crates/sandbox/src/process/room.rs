@@ -32,7 +32,7 @@ use super::{
     root::HOME,
     supervise::{self, Pipes, Running},
     terminal::ProcessTerminal,
-    wire::{self, Facts, Looked, Opened, Order, OrderLimits, Plan},
+    wire::{self, Facts, Looked, Opened, Order, Plan},
 };
 use crate::{
     env,
@@ -50,7 +50,6 @@ pub(super) struct ProcessRoom {
     spec: RoomSpec,
     tier: Tier,
     looked: Looked,
-    uid: u32,
     private: PathBuf,
     /// The runtime's end of the keeper's socket. Shut down, not closed, when the room ends: others may be using it.
     socket: OwnedFd,
@@ -80,8 +79,7 @@ impl ProcessRoom {
             .registry
             .note(&id, owner, tier.as_str(), spec)
             .map_err(RoomError::step("write down that a room is made"))?;
-        let (uid, gid) = house.take_ids()?;
-        make_private(&private, spec, tier, uid, gid).map_err(RoomError::step("make the room's own directory"))?;
+        make_private(&private, spec, tier).map_err(RoomError::step("make the room's own directory"))?;
         let placeholders = match &spec.workspace {
             Some(workspace) if tier == Tier::Namespaces && workspace.mode == WorkspaceMode::ReadWrite => {
                 Some(Placeholders::put(workspace)?)
@@ -91,7 +89,7 @@ impl ProcessRoom {
         let (socket, keepers_end) = wire::pair().map_err(RoomError::step("make a socket"))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
             .map_err(|error| RoomError::step("make a socket")(error.into()))?;
-        let mut plan = Plan { spec: spec.clone(), tier, uid, gid, private: private.clone() };
+        let mut plan = Plan { spec: spec.clone(), tier, private: private.clone() };
         if let (Some(workspace), Some(placeholders)) = (&mut plan.spec.workspace, &placeholders) {
             workspace.protected.clone_from(&placeholders.names);
         }
@@ -99,16 +97,13 @@ impl ProcessRoom {
         drop(keepers_end);
         let (looked, listeners) = match wire::receive(&socket).map_err(RoomError::step("hear from the keeper"))? {
             Some((Opened::Ready { looked }, fds)) => (looked, fds),
-            Some((Opened::Failed(failure), _)) => {
-                house.give_back(uid);
-                return Err(supervise::failed(failure));
-            }
-            None => return Err(RoomError::Lost("its keeper ended at once".into())),
+            Some((Opened::Failed(failure), _)) => return Err(supervise::failed(failure)),
+            Some((Opened::Probed, _)) | None => return Err(RoomError::Lost("its keeper ended at once".into())),
         };
         let keeper = keeper.ok_or_else(|| RoomError::Lost("its keeper has no handle".into()))?;
         note.made(&keeper).map_err(RoomError::step("write down that a room is made"))?;
         let door = match &spec.egress {
-            Egress::Allow(rules) if !rules.is_empty() => Some(Door::serve(rules, listeners)?),
+            Egress::Allow(rules) if !rules.is_empty() => Some(open_door(rules, listeners, &socket)?),
             Egress::Allow(_) | Egress::Deny => None,
         };
         Ok(Self {
@@ -116,7 +111,6 @@ impl ProcessRoom {
             spec: spec.clone(),
             tier,
             looked,
-            uid,
             private,
             socket,
             keeper,
@@ -141,13 +135,8 @@ impl ProcessRoom {
             env: self.environment(job, terminal.is_some())?,
             cwd: self.cwd(job)?,
             terminal,
-            limits: OrderLimits {
-                cpu: limits.cpu,
-                disk: limits.disk,
-                open_files: limits.open_files,
-                memory: cgroup.memory_by().is_none().then_some(limits.memory),
-                pids: cgroup.pids_by().is_none().then_some(limits.pids),
-            },
+            memory_held: cgroup.memory_by().is_some(),
+            pids_held: cgroup.pids_by().is_some(),
         };
         let (status, inits_end) = wire::pair().map_err(RoomError::step("make a socket"))?;
         set_socket_timeout(&status, Timeout::Recv, Some(PATIENCE))
@@ -175,12 +164,22 @@ impl ProcessRoom {
 
     fn environment(&self, job: &Job, on_terminal: bool) -> Result<Vec<(String, String)>, RoomError> {
         let (home, tmp) = match self.tier {
-            Tier::Namespaces => (PathBuf::from(HOME), PathBuf::from("/tmp")),
-            Tier::Landlock => (self.private.join("home"), self.private.join("tmp")),
+            Tier::Namespaces => (HOME.to_owned(), "/tmp".to_owned()),
+            Tier::Landlock => {
+                let text = |name: &str| self.private.join(name).to_string_lossy().into_owned();
+                (text("home"), text("tmp"))
+            }
         };
-        let proxy = self.door.as_ref().map(Door::proxy);
-        let base = env::Base { home, tmp, terminal: on_terminal, proxy };
-        env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)
+        let term = if on_terminal { env::Term::Xterm } else { env::Term::Dumb };
+        let base = env::Base { home: &home, tmp: &tmp, user: "agent", term };
+        let mut env = env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)?;
+        if let Some(door) = &self.door {
+            // The second door, for programs that look for one.
+            let names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
+            env.extend(names.map(|name| (name.to_owned(), door.proxy())));
+            env.push(("no_proxy".into(), "localhost,127.0.0.1".into()));
+        }
+        Ok(env)
     }
 
     /// Where the job starts. A path that leads out of the workspace is refused before anything runs.
@@ -292,15 +291,12 @@ impl Drop for ProcessRoom {
         {
             tracing::warn!("the room's own directory stays: {error}");
         }
-        if rustix::process::geteuid().is_root() {
-            self.house.give_back(self.uid);
-        }
     }
 }
 
 impl fmt::Debug for ProcessRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProcessRoom").field("tier", &self.tier).field("uid", &self.uid).finish_non_exhaustive()
+        f.debug_struct("ProcessRoom").field("tier", &self.tier).finish_non_exhaustive()
     }
 }
 
@@ -373,7 +369,7 @@ fn check_job(permit: &Permit, job: &Job, spec: &RoomSpec) -> Result<(), RoomErro
 
 /// The directory a room has on the machine, if it needs one: for its files where it has no tree of its own, and for
 /// what an overlay takes in.
-fn make_private(dir: &Path, spec: &RoomSpec, tier: Tier, uid: u32, gid: u32) -> std::io::Result<()> {
+fn make_private(dir: &Path, spec: &RoomSpec, tier: Tier) -> std::io::Result<()> {
     let overlay = spec.workspace.as_ref().is_some_and(|workspace| workspace.mode == WorkspaceMode::Overlay);
     let names: &[&str] = match tier {
         Tier::Landlock => &["", "tmp", "home"],
@@ -383,14 +379,20 @@ fn make_private(dir: &Path, spec: &RoomSpec, tier: Tier, uid: u32, gid: u32) -> 
     for name in names {
         let path = if name.is_empty() { dir.to_owned() } else { dir.join(name) };
         fs::DirBuilder::new().mode(0o700).create(&path)?;
-        // The overlay's parts stay the runtime's: they are shown to the room under its own ids.
-        if tier == Tier::Landlock {
-            std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
-        }
     }
     if tier == Tier::Landlock {
         fs::write(dir.join("canary"), "")?;
-        std::os::unix::fs::chown(dir.join("canary"), Some(uid), Some(gid))?;
     }
     Ok(())
+}
+
+/// Serves the room's door, and has the keeper try it before anybody else does.
+fn open_door(rules: &[String], listeners: Vec<OwnedFd>, keeper: &OwnedFd) -> Result<Door, RoomError> {
+    let door = Door::serve(rules, listeners)?;
+    wire::send(keeper, &(), &[]).map_err(RoomError::step("tell the keeper that the door is served"))?;
+    match wire::receive(keeper).map_err(RoomError::step("hear from the keeper"))? {
+        Some((Opened::Probed, _)) => Ok(door),
+        Some((Opened::Failed(failure), _)) => Err(supervise::failed(failure)),
+        Some((Opened::Ready { .. }, _)) | None => Err(RoomError::Lost("its keeper ended at the door".into())),
+    }
 }

@@ -24,10 +24,10 @@ use rustix::{
 
 use super::{
     sys,
-    wire::{Failure, Plan},
+    wire::{Failure, Ids, Plan},
     zygote::{Mounts, detach, detach_opened},
 };
-use crate::spec::{RoomSpec, WorkspaceMode, WorkspaceSpec};
+use crate::spec::{Egress, WorkspaceMode, WorkspaceSpec};
 
 /// Where the room's user lives.
 pub(super) const HOME: &str = "/home/agent";
@@ -84,27 +84,45 @@ const EMPTY_FILE: &str = "/.empty";
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 const READ_WRITE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
-/// Builds the tree and moves into it. Says whether every protected name is read-only.
-pub(super) fn build(plan: &Plan, held: Mounts) -> Result<bool, Failure> {
-    let spec = &plan.spec;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+/// The machine's tree, kept in sight until a room is known.
+pub(super) struct OldRoot(OwnedFd);
+
+const OLD_ROOT: &str = "/.old";
+
+/// Builds what every room has, and moves into it.
+pub(super) fn prepare(ids: Ids) -> Result<OldRoot, Failure> {
+    // Mounts made here stay here. Those made on the machine meanwhile are still seen in the old root.
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .map_err(Failure::at("keep mounts to the room"))?;
-    // Before anything is covered: a workspace may be below the directory the new root is put on.
-    let sources = Sources::take(plan, held)?;
-    enter_new_root()?;
-    let uid = plan.uid;
-    furnish(spec, uid).map_err(Failure::at("furnish the room"))?;
+    let etc = ETC.iter().map(|name| format!("/etc/{name}"));
+    let system = present(SYSTEM.iter().map(|path| (*path).to_owned()).chain(etc).map(PathBuf::from))?;
+    let devices = present(DEVICES.iter().map(PathBuf::from))?;
+    let old = enter_new_root()?;
+    furnish(ids).map_err(Failure::at("furnish the room"))?;
+    for (path, mount) in &system {
+        attach(mount, path, READ_ONLY, Kind::of(mount)?)?;
+    }
+    for (path, mount) in &devices {
+        // A device on a mount without devices is none.
+        attach(mount, path, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC, Kind::File)?;
+    }
+    Ok(old)
+}
+
+/// Adds what this room has, lets go of the machine's tree, and closes the root. Says whether every protected name is
+/// read-only.
+pub(super) fn finish(plan: &Plan, old: &OldRoot, held: Mounts) -> Result<bool, Failure> {
+    let spec = &plan.spec;
+    if matches!(&spec.egress, Egress::Allow(rules) if !rules.is_empty()) {
+        fs::write("/etc/resolv.conf", RESOLVER).map_err(Failure::at("name a name server"))?;
+    }
+    let sources = Sources::take(plan, old, held)?;
+    unmount(OLD_ROOT, UnmountFlags::DETACH).map_err(Failure::at("let go of the machine's tree"))?;
+    fs::remove_dir(OLD_ROOT).map_err(Failure::at("let go of the machine's tree"))?;
     scratch("/tmp", spec.limits.scratch, "1777")?;
     scratch("/home", spec.limits.scratch, "755")?;
     make_dir(Path::new(HOME)).map_err(Failure::at("make a home"))?;
     fs::write(CANARY, "").map_err(Failure::at("make a home"))?;
-    for (path, mount) in &sources.system {
-        attach(mount, path, READ_ONLY, Kind::of(mount)?)?;
-    }
-    for (path, mount) in &sources.devices {
-        // A device on a mount without devices is none.
-        attach(mount, path, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC, Kind::File)?;
-    }
     for (path, mount) in &sources.visible {
         attach(mount, path, READ_ONLY, Kind::of(mount)?)?;
     }
@@ -140,10 +158,15 @@ pub(super) fn mount_proc() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The views of the machine's tree that go into the room.
+/// Terminals that no other job sees.
+pub(super) fn mount_terminals() -> Result<(), Failure> {
+    let options = c"newinstance,ptmxmode=0666,mode=620";
+    mount(c"devpts", c"/dev/pts", c"devpts", MountFlags::NOSUID | MountFlags::NOEXEC, Some(options))
+        .map_err(Failure::at("mount /dev/pts"))
+}
+
+/// The views of the machine's tree that this room has and others have not.
 struct Sources {
-    system: Vec<(PathBuf, OwnedFd)>,
-    devices: Vec<(PathBuf, OwnedFd)>,
     visible: Vec<(PathBuf, OwnedFd)>,
     workspace: Option<OwnedFd>,
     /// The room's own directory on the machine, for an overlay.
@@ -151,28 +174,27 @@ struct Sources {
 }
 
 impl Sources {
-    fn take(plan: &Plan, held: Mounts) -> Result<Self, Failure> {
+    /// Those the zygote took hold of, else by the keeper's own rights.
+    fn take(plan: &Plan, old: &OldRoot, held: Mounts) -> Result<Self, Failure> {
         let spec = &plan.spec;
-        let etc = ETC.iter().map(|name| format!("/etc/{name}"));
-        let paths = SYSTEM.iter().map(|path| (*path).to_owned()).chain(etc).map(PathBuf::from);
-        let devices = DEVICES.iter().map(PathBuf::from);
-        let visible = match held.visible.len() {
-            0 => present(spec.visible.iter().cloned())?,
-            _ => spec.visible.iter().cloned().zip(held.visible).collect(),
+        let open = |path: &Path| {
+            let below = path.strip_prefix("/").unwrap_or(path);
+            detach(&old.0, below).map_err(Failure::at(format!("open `{}`", path.display())))
         };
-        let (workspace, private) = match (&spec.workspace, held.workspace) {
-            (Some(_), Some(mount)) => (Some(mount), held.private),
-            (Some(workspace), None) => {
-                let step = format!("open the workspace `{}`", workspace.path.display());
-                let private = match workspace.mode {
-                    WorkspaceMode::Overlay => Some(detach(&plan.private).map_err(Failure::at("open the overlay"))?),
-                    WorkspaceMode::ReadWrite | WorkspaceMode::ReadOnly => None,
-                };
-                (Some(detach(&workspace.path).map_err(Failure::at(step))?), private)
-            }
-            (None, _) => (None, None),
+        let workspace = match (&spec.workspace, held.workspace) {
+            (Some(workspace), None) => Some(open(&workspace.path)?),
+            (_, held) => held,
         };
-        Ok(Self { system: present(paths)?, devices: present(devices)?, visible, workspace, private })
+        let is_overlay = spec.workspace.as_ref().is_some_and(|workspace| workspace.mode == WorkspaceMode::Overlay);
+        let private = match held.private {
+            None if is_overlay => Some(open(&plan.private)?),
+            held => held,
+        };
+        let visible = match held.visible.is_empty() {
+            true => spec.visible.iter().map(|path| open(path)).collect::<Result<_, _>>()?,
+            false => held.visible,
+        };
+        Ok(Self { visible: spec.visible.iter().cloned().zip(visible).collect(), workspace, private })
     }
 }
 
@@ -196,39 +218,40 @@ fn present(paths: impl Iterator<Item = PathBuf>) -> Result<Vec<(PathBuf, OwnedFd
     Ok(found)
 }
 
-/// A tmpfs as the new root. The old one is unmounted: no path leads back.
-fn enter_new_root() -> Result<(), Failure> {
+/// A tmpfs as the new root, with the old one in it until the room is finished.
+fn enter_new_root() -> Result<OldRoot, Failure> {
     const STEP: &str = "enter the room's root";
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount(c"room", c"/tmp", c"tmpfs", flags, Some(c"size=4m,nr_inodes=4096,mode=755")).map_err(Failure::at(STEP))?;
     rustix::process::chdir("/tmp").map_err(Failure::at(STEP))?;
     // The kernel lets nobody mount a /proc who cannot see one already, so it is made while the machine's is in sight.
     // This one is the keeper's; every job covers it with its own.
-    fs::create_dir("proc").map_err(Failure::at(STEP))?;
+    for dir in ["proc", ".old"] {
+        fs::create_dir(dir).map_err(Failure::at(STEP))?;
+    }
     mount(c"proc", c"proc", c"proc", PROC_FLAGS, None).map_err(Failure::at("mount /proc"))?;
-    rustix::process::pivot_root(".", ".").map_err(Failure::at(STEP))?;
-    unmount(".", UnmountFlags::DETACH).map_err(Failure::at(STEP))?;
-    rustix::process::chdir("/").map_err(Failure::at(STEP))
+    rustix::process::pivot_root(".", ".old").map_err(Failure::at(STEP))?;
+    rustix::process::chdir("/").map_err(Failure::at(STEP))?;
+    let old = rustix::fs::open(OLD_ROOT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(Failure::at(STEP))?;
+    Ok(OldRoot(old))
 }
 
+/// Any address: the room's network leads every question to the same door.
+const RESOLVER: &str = "nameserver 198.18.0.1\noptions timeout:2 attempts:1\n";
+
 /// The directories and the few files that are the room's own.
-fn furnish(spec: &RoomSpec, uid: u32) -> io::Result<()> {
+fn furnish(Ids { uid, gid }: Ids) -> io::Result<()> {
     for dir in ["/dev", "/dev/pts", "/etc", "/home", "/run", "/tmp", "/var", EMPTY_DIR] {
         fs::create_dir(dir)?;
     }
-    fs::write(EMPTY_FILE, "")?;
-    let resolver = match &spec.egress {
-        // Any address: the room's network leads every question to the same door.
-        crate::spec::Egress::Allow(_) => "nameserver 198.18.0.1\noptions timeout:2 attempts:1\n",
-        crate::spec::Egress::Deny => "",
-    };
     for (path, text) in [
-        ("/etc/passwd", format!("agent:x:{uid}:{uid}:agent:{HOME}:/bin/bash\n")),
-        ("/etc/group", format!("agent:x:{uid}:\n")),
+        (EMPTY_FILE, String::new()),
+        ("/etc/passwd", format!("agent:x:{uid}:{gid}:agent:{HOME}:/bin/bash\n")),
+        ("/etc/group", format!("agent:x:{gid}:\n")),
         ("/etc/hosts", "127.0.0.1 localhost room\n".into()),
         ("/etc/hostname", "room\n".into()),
         ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()),
-        ("/etc/resolv.conf", resolver.into()),
+        ("/etc/resolv.conf", String::new()),
         ("/etc/shells", "/bin/sh\n/bin/bash\n".into()),
     ] {
         fs::write(path, text)?;

@@ -97,6 +97,15 @@ fn set_of(signals: &[c_int]) -> libc::sigset_t {
     }
 }
 
+/// Children that end can be waited for again.
+pub(super) fn notice_children() -> io::Result<()> {
+    // SAFETY: SIG_DFL is a disposition, not a function.
+    match unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Children that end are gone at once; nobody waits for them.
 pub(super) fn ignore_children() -> io::Result<()> {
     // SAFETY: SIG_IGN is a disposition, not a function.
@@ -190,6 +199,14 @@ pub(super) fn landlock_abi() -> io::Result<u32> {
     Ok(abi as u32)
 }
 
+/// From here on this process and what it starts makes only the system calls the filter lets through.
+pub(super) fn filter_calls(filter: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: length and pointer belong together; the kernel copies the filter and changes nothing.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const program) })
+}
+
 /// What [`launch`] starts.
 pub(super) struct Launch<'a> {
     pub(super) program: &'a CStr,
@@ -203,7 +220,6 @@ pub(super) struct Launch<'a> {
     pub(super) landlock: BorrowedFd<'a>,
     /// A file that could be written if it were not for Landlock: opening it must fail.
     pub(super) canary: &'a CStr,
-    pub(super) seccomp: &'a [libc::sock_filter],
 }
 
 /// What the new process found about itself right before it became the program.
@@ -236,15 +252,13 @@ impl Found {
 }
 
 /// The steps of [`launch`], in their order.
-pub(super) const LAUNCH_STEPS: [&str; 10] = [
+pub(super) const LAUNCH_STEPS: [&str; 8] = [
     "start",
     "start a session",
     "take the terminal",
     "enter the directory",
     "connect the streams",
-    "give up new privileges",
     "put up Landlock",
-    "put up the system call filter",
     "find every wall standing",
     "start the program",
 ];
@@ -257,20 +271,11 @@ pub(super) fn launch(launch: &Launch<'_>) -> io::Result<(i32, Found)> {
     };
     let (argv, env) = (pointers(launch.argv), pointers(launch.env));
     let mut found = Found::default();
-    let mut errand = Errand {
-        launch,
-        argv: argv.as_ptr(),
-        env: env.as_ptr(),
-        filter: libc::sock_fprog {
-            len: u16::try_from(launch.seccomp.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
-            filter: launch.seccomp.as_ptr().cast_mut(),
-        },
-        no_signals: set_of(&[]),
-        found: &raw mut found,
-    };
-    // 64 KiB: the errand needs some hundred bytes, and the C library's wrappers less than a page.
-    let mut stack = vec![0u128; 4096];
-    let top = stack.as_mut_ptr_range().end.cast::<c_void>();
+    let mut errand =
+        Errand { launch, argv: argv.as_ptr(), env: env.as_ptr(), no_signals: set_of(&[]), found: &raw mut found };
+    // 32 KiB: the errand needs some hundred bytes, and the C library's wrappers less than a page.
+    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(2048);
+    let top = stack.spare_capacity_mut().as_mut_ptr_range().end.cast::<c_void>();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the child runs `errand` on a stack of its own, which lives until the call returns; CLONE_VFORK holds
     // this thread until the child has executed the program or ended, so everything the errand points to outlives it.
@@ -284,7 +289,6 @@ struct Errand<'a> {
     launch: &'a Launch<'a>,
     argv: *const *const c_char,
     env: *const *const c_char,
-    filter: libc::sock_fprog,
     no_signals: libc::sigset_t,
     found: *mut Found,
 }
@@ -326,26 +330,19 @@ impl Errand<'_> {
         // SAFETY: the path ends with a zero byte.
         ok(unsafe { libc::chdir(self.launch.cwd.as_ptr()) }.into()).map_err(at(3))?;
         self.connect().map_err(at(4))?;
-        // SAFETY: plain integers; a kernel without the option answers with an error.
-        ok(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1 as c_ulong, 0 as c_ulong, 0 as c_ulong, 0 as c_ulong) }
-            .into())
-        .map_err(at(5))?;
         // SAFETY: a descriptor and a flag word.
-        ok(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, 3, 0u32) }).map_err(at(6))?;
+        ok(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, 3, 0u32) }).map_err(at(5))?;
         // SAFETY: the descriptors from 3 on are this process's own copies (no CLONE_FILES); nothing of Rust's is used
         // after this that would need one.
-        ok(unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) }).map_err(at(6))?;
-        let mode = libc::SECCOMP_SET_MODE_FILTER;
-        // SAFETY: the filter is a `sock_fprog` whose length and pointer belong together.
-        ok(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0u32, &raw const self.filter) }).map_err(at(7))?;
+        ok(unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) }).map_err(at(5))?;
         self.look(found);
         // What was put up is not believed but looked at, before there is anything to hold.
         if !found.is_walled() {
-            return Err((8, libc::EPERM));
+            return Err((6, libc::EPERM));
         }
         // SAFETY: program, arguments and environment are zero-terminated, the lists end with a null.
         unsafe { libc::execve(self.launch.program.as_ptr(), self.argv, self.env) };
-        Err((9, errno()))
+        Err((7, errno()))
     }
 
     /// Puts the streams at 0, 1 and 2 and the rule set at 3.
@@ -386,9 +383,11 @@ impl Errand<'_> {
         }
         found.capabilities[3] = 0;
         for capability in 0..64 as c_ulong {
-            // SAFETY: plain integers. A number the kernel does not know gives -1.
-            if unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability) } == 1 {
-                found.capabilities[3] |= 1 << capability;
+            // SAFETY: plain integers. The first number the kernel does not know gives -1.
+            match unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability) } {
+                0 => {}
+                1 => found.capabilities[3] |= 1 << capability,
+                _ => break,
             }
         }
         // SAFETY: plain integers.

@@ -5,12 +5,11 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
-    time::Duration,
 };
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_contract::TerminalSize;
@@ -22,26 +21,43 @@ pub(super) const MOST_BYTES: usize = 160 * 1024;
 /// The most descriptors of one message.
 const MOST_FDS: usize = 16;
 
-/// To the zygote: make a room. Comes with the keeper's end of the room's socket.
-#[derive(Debug, Serialize, Deserialize)]
+/// To the zygote: make a room. Comes with the keeper's end of the room's socket. The answer is an empty message with a
+/// handle on the keeper; without one where there is no keeper.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) spec: RoomSpec,
     pub(super) tier: Tier,
-    /// The ids the room has on the machine.
-    pub(super) uid: u32,
-    pub(super) gid: u32,
     /// A directory on the machine that is the room's own; nothing is in it unless the tier or the workspace needs it.
     pub(super) private: PathBuf,
+}
+
+/// The ids of a room on the machine. Never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Ids {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// To a keeper that has been waiting: the room it is to keep. Comes with the room's socket, then with the mounts only
+/// the machine's root can take hold of, in the order of the fields.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Assignment {
+    pub(super) plan: Plan,
+    pub(super) workspace: bool,
+    pub(super) private: bool,
+    pub(super) visible: bool,
 }
 
 /// From the keeper, once: there is a room.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Opened {
-    /// It takes jobs. Comes with the listeners of the room's network, if it has any.
+    /// It takes jobs, once its door is served. Comes with the listeners of the room's network, if it has any.
     Ready {
         /// What was looked at once everything was mounted.
         looked: Looked,
     },
+    /// What must not work was tried through the door, and did not work.
+    Probed,
     /// A step failed, and the keeper is gone.
     Failed(Failure),
 }
@@ -81,19 +97,10 @@ pub(super) struct Order {
     /// Absolute, in the room.
     pub(super) cwd: String,
     pub(super) terminal: Option<TerminalSize>,
-    pub(super) limits: OrderLimits,
-}
-
-/// What the job's init holds it to.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct OrderLimits {
-    pub(super) cpu: Duration,
-    pub(super) disk: u64,
-    pub(super) open_files: u64,
-    /// None where a cgroup does it.
-    pub(super) memory: Option<u64>,
-    /// None where a cgroup does it.
-    pub(super) pids: Option<u32>,
+    /// A cgroup holds it to the room's limit.
+    pub(super) memory_held: bool,
+    /// A cgroup holds it to the room's limit.
+    pub(super) pids_held: bool,
 }
 
 /// From a job's init.
@@ -177,16 +184,12 @@ pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedF
 
 /// Waits for one message. `None` when the other side is gone.
 pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; MOST_BYTES];
+    // Looked at first, so that a message takes the memory it needs and not the memory the largest would need.
+    let Some(length) = waiting(&socket)? else { return Ok(None) };
+    let mut bytes = vec![0; length];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        match recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-            other => break other?,
-        }
-    };
+    let received = recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -197,4 +200,17 @@ pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
         return Ok(None);
     }
     Ok(Some((serde_json::from_slice(&bytes[..received.bytes])?, fds)))
+}
+
+/// The length of the next message, once there is one.
+fn waiting(socket: impl AsFd) -> io::Result<Option<usize>> {
+    loop {
+        match recv(&socket, &mut [0; 0][..], RecvFlags::PEEK | RecvFlags::TRUNC) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            Err(error) => return Err(error.into()),
+            Ok((_, 0)) => return Ok(None),
+            Ok((_, length)) => return Ok(Some(length.min(MOST_BYTES))),
+        }
+    }
 }
