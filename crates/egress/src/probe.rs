@@ -44,10 +44,14 @@ pub(crate) fn is_probe(host: &str) -> bool {
     host == NAME || host.parse() == Ok(ADDRESS)
 }
 
+/// A reset, and not a refusal: somebody is there, and does not want it. It may come before this end has seen that the
+/// connection was made.
 fn probe_tcp(to: SocketAddr, patience: Duration) -> io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&to, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    match stream.read(&mut [0]) {
+    let heard = TcpStream::connect_timeout(&to, patience).and_then(|mut stream| {
+        stream.set_read_timeout(Some(patience))?;
+        stream.read(&mut [0])
+    });
+    match heard {
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
         Err(error) => Err(error),
         Ok(_) => Err(io::Error::other("a connection that is not allowed was not reset")),

@@ -87,14 +87,28 @@ impl Room {
     }
 
     /// Connects as a program would that was redirected on its way to `address`.
-    fn dial(&self, address: impl Into<IpAddr>, port: u16) -> TcpStream {
+    fn try_dial(&self, address: impl Into<IpAddr>, port: u16) -> io::Result<TcpStream> {
         *self.meant.lock().unwrap() = (address.into(), port).into();
-        connect_to(self.tcp)
+        try_connect(self.tcp)
+    }
+
+    fn dial(&self, address: impl Into<IpAddr>, port: u16) -> TcpStream {
+        self.try_dial(address, port).unwrap()
     }
 
     fn dial_name(&self, name: &str, port: u16) -> TcpStream {
         let address = self.look_up(name).expect("the name is allowed");
         self.dial(address, port)
+    }
+
+    /// A reset may come before this end has seen that the connection was made.
+    #[track_caller]
+    fn is_refused_at_once(&self, address: impl Into<IpAddr>, port: u16, host: &str, reason: Reason) {
+        match self.try_dial(address, port) {
+            Ok(client) => return self.is_refused(client, host, port, reason),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+        self.told_refused(host, port, reason);
     }
 
     fn ask_connect(&self, request: &[u8]) -> TcpStream {
@@ -111,6 +125,11 @@ impl Room {
     #[track_caller]
     fn is_refused(&self, mut client: TcpStream, host: &str, port: u16, reason: Reason) {
         is_reset(&mut client);
+        self.told_refused(host, port, reason);
+    }
+
+    #[track_caller]
+    fn told_refused(&self, host: &str, port: u16, reason: Reason) {
         match self.next_event() {
             Event::Refused { host: told, port: at, reason: why, .. } => {
                 assert_eq!((told.as_str(), at, why), (host, Some(port), reason));
@@ -120,10 +139,14 @@ impl Room {
     }
 }
 
+fn try_connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
 fn connect_to(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
+    try_connect(address).unwrap()
 }
 
 #[track_caller]
@@ -280,15 +303,12 @@ fn a_client_that_has_said_all_still_hears_the_answer() {
 fn what_no_rule_names_is_reset_and_nobody_is_dialled() {
     let (canary, other) = (Canary::new(), Canary::new());
     let room = Room::open(&canary.rules("allowed.test"));
-    let client = room.dial_name("allowed.test", other.port);
-    room.is_refused(client, "allowed.test", other.port, Reason::NotAllowed);
-    for address in ["93.184.216.34", "169.254.169.254", "198.18.77.7", "127.0.0.2"] {
+    let allowed = room.look_up("allowed.test").unwrap();
+    room.is_refused_at_once(allowed, other.port, "allowed.test", Reason::NotAllowed);
+    for address in ["93.184.216.34", "169.254.169.254", "198.18.77.7", "127.0.0.2", "2606:4700:4700::1111"] {
         let address: IpAddr = address.parse().unwrap();
-        let client = room.dial(address, canary.port);
-        room.is_refused(client, &address.to_string(), canary.port, Reason::NotAllowed);
+        room.is_refused_at_once(address, canary.port, &address.to_string(), Reason::NotAllowed);
     }
-    let client = room.dial("2606:4700:4700::1111".parse::<IpAddr>().unwrap(), canary.port);
-    room.is_refused(client, "2606:4700:4700::1111", canary.port, Reason::NotAllowed);
     assert_eq!((canary.visits(), other.visits()), (0, 0));
 }
 
@@ -303,8 +323,7 @@ fn an_address_is_reached_by_itself_only_where_it_is_listed() {
     drop(room);
     rules.remove(0);
     let room = Room::open(&rules);
-    let client = room.dial(Ipv4Addr::LOCALHOST, named.port);
-    room.is_refused(client, "127.0.0.1", named.port, Reason::NotAllowed);
+    room.is_refused_at_once(Ipv4Addr::LOCALHOST, named.port, "127.0.0.1", Reason::NotAllowed);
     assert_eq!(named.visits(), 0);
 }
 
@@ -313,8 +332,7 @@ fn who_dials_the_listener_itself_means_nobody_also_where_its_address_is_listed()
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = tcp.local_addr().unwrap();
     let room = Room::at(tcp, &[own.to_string()], Limits::default(), to_canaries);
-    let client = room.dial(own.ip(), own.port());
-    room.is_refused(client, "127.0.0.1", own.port(), Reason::NotAllowed);
+    room.is_refused_at_once(own.ip(), own.port(), "127.0.0.1", Reason::NotAllowed);
 }
 
 #[test]
@@ -524,8 +542,8 @@ fn a_room_has_so_many_connections_and_no_more() {
         echoes(client, b"in\n");
         assert!(matches!(room.next_event(), Event::Opened { .. }));
     }
-    let client = room.dial_name("allowed.test", canary.port);
-    room.is_refused(client, "allowed.test", canary.port, Reason::TooMany);
+    let allowed = room.look_up("allowed.test").unwrap();
+    room.is_refused_at_once(allowed, canary.port, "allowed.test", Reason::TooMany);
     let mut proxied = room.ask_connect(format!("CONNECT allowed.test:{} HTTP/1.1\r\n\r\n", canary.port).as_bytes());
     let mut said = String::new();
     proxied.read_to_string(&mut said).unwrap();
@@ -547,9 +565,11 @@ fn two_hundred_at_once_are_served_or_told_and_the_door_stays_open() {
         .map(|_| {
             let door = room.tcp;
             thread::spawn(move || {
-                let mut client = connect_to(door);
                 let mut heard = [0; 3];
-                let said = client.write_all(b"hi\n").and_then(|()| client.read_exact(&mut heard));
+                let said = try_connect(door).and_then(|mut client| {
+                    client.write_all(b"hi\n")?;
+                    client.read_exact(&mut heard)
+                });
                 assert!(said.is_err() || &heard == b"hi\n");
                 said.is_ok()
             })
