@@ -54,7 +54,13 @@ impl Cgroups {
     /// Finds out by doing what can be limited here. `label` is the deployment's, `instance` is this process's; both are
     /// words of letters and digits.
     pub(crate) fn open(label: &str, instance: &str) -> Self {
-        Self::on(Layout::probe(label, instance), instance)
+        let cgroups = Self::on(Layout::probe(label, instance), instance);
+        for (what, by) in [("memory", cgroups.memory_by()), ("processes", cgroups.pids_by())] {
+            if let Err(Missing { why, remedy }) = by {
+                tracing::warn!(why, remedy, "{what} cannot be limited by a control group");
+            }
+        }
+        cgroups
     }
 
     fn on(layout: Layout, instance: &str) -> Self {
@@ -219,16 +225,12 @@ pub(crate) fn sweep(dirs: &[PathBuf], label: &str, instance: &str) -> (usize, Ve
     for name in names {
         // The same name in all hierarchies is one group: it is emptied as one, with its freezer.
         let group: Vec<PathBuf> = known.iter().map(|dir| dir.join(&name)).filter(|dir| dir.is_dir()).collect();
-        let killed = if name.ends_with(ASIDE) { Ok(()) } else { kill(&group) };
-        match killed.and_then(|()| remove(&group)) {
+        match kill(&group).and_then(|()| remove(&group)) {
             Ok(()) => removed += group.len(),
             Err(error) => problems.push(format!("control group `{name}` cannot be removed: {error}")),
         }
     }
-    for dir in known {
-        // Only the last instance of the deployment finds it empty.
-        let _ = fs::remove_dir(dir);
-    }
+    known.iter().for_each(|dir| leave(dir));
     (removed, problems)
 }
 
@@ -248,6 +250,12 @@ fn is_ours(dir: &Path, label: &str) -> Result<bool, String> {
         Err(Errno::NOENT) => Ok(false),
         _ => Err(format!("`{}` is not in a hierarchy of control groups", dir.display())),
     }
+}
+
+/// Removes a deployment's directory if nobody has groups in it.
+fn leave(dir: &Path) {
+    let _ = fs::remove_dir(dir.join(ASIDE));
+    let _ = fs::remove_dir(dir);
 }
 
 fn children(dir: &Path) -> Vec<String> {
@@ -425,9 +433,7 @@ impl Shared {
     /// Removes the deployment's directories unless somebody else still has groups there.
     fn leave_if_closed(&self) {
         if self.pool().is_closed {
-            for branch in self.layout.branches() {
-                let _ = fs::remove_dir(&branch.dir);
-            }
+            self.layout.branches().into_iter().for_each(|branch| leave(&branch.dir));
         }
     }
 }
@@ -457,7 +463,7 @@ impl Layout {
 
     /// Each limit by version 2 where that works, else by version 1 where that works.
     fn find(machine: &Machine, label: &str, instance: &str) -> Self {
-        let v2 = machine.find_v2(label, instance);
+        let v2 = machine.find_v2(label);
         let find = |controller: &str, probe: fn(Version) -> Vec<Setting>| {
             let by_v2 = v2.clone().and_then(|branch| branch.tried(instance, &probe(Version::V2)));
             by_v2.or_else(|v2_says| {
@@ -555,7 +561,7 @@ impl Branch {
         match limited.and(removed) {
             Ok(()) => Ok(self),
             Err(error) => {
-                let _ = fs::remove_dir(&self.dir);
+                leave(&self.dir);
                 Err(format!("a group in `{}` takes no limit: {error}", self.dir.display()))
             }
         }
@@ -641,12 +647,12 @@ impl Machine {
 
     /// The nearest place upwards from this process whose children get a controller we want. A delegated group of our
     /// own comes first; a slice above it that hands its controllers down already will do.
-    fn find_v2(&self, label: &str, instance: &str) -> Result<Branch, String> {
+    fn find_v2(&self, label: &str) -> Result<Branch, String> {
         let (mount, own) = self.own_dir(None).ok_or("it is not mounted")?;
         let own = outside_of_ours(&own);
         let mut nearest = None;
         for place in own.ancestors().take_while(|place| place.starts_with(&mount.point)) {
-            match settle(place, place == own, label, instance) {
+            match settle(place, place == own, label) {
                 Ok(branch) => return Ok(branch),
                 Err(why) => nearest = nearest.or(Some(why)),
             }
@@ -656,7 +662,7 @@ impl Machine {
 }
 
 /// Makes the deployment's directory of version 2 in this place.
-fn settle(place: &Path, is_own: bool, label: &str, instance: &str) -> Result<Branch, String> {
+fn settle(place: &Path, is_own: bool, label: &str) -> Result<Branch, String> {
     let at = place.display();
     let words = |file: &str| read_words(&place.join(file)).map_err(|error| format!("`{at}/{file}`: {error}"));
     let offered = words("cgroup.controllers")?;
@@ -669,10 +675,9 @@ fn settle(place: &Path, is_own: bool, label: &str, instance: &str) -> Result<Bra
     procs.map_err(|error| format!("processes cannot be moved within `{at}`: {error}"))?;
 
     let dir = place.join(directory_name(label));
-    if is_own && !wanted().all(|controller| words("cgroup.subtree_control").is_ok_and(|now| now.contains(controller))) {
-        for controller in wanted() {
-            hand_down_from_own(place, &dir, controller, instance)?;
-        }
+    let hands_down_now = words("cgroup.subtree_control")?;
+    if is_own && !wanted().all(|controller| hands_down_now.contains(controller)) {
+        wanted().try_for_each(|controller| hand_down_from_own(place, &dir, controller))?;
     }
     let handed = words("cgroup.subtree_control")?;
     let hands_down: Vec<_> = wanted().filter(|controller| handed.contains(*controller)).collect();
@@ -685,35 +690,46 @@ fn settle(place: &Path, is_own: bool, label: &str, instance: &str) -> Result<Bra
 }
 
 /// A group of version 2 with processes in it hands nothing down (except the root), so this process steps aside into a
-/// group beneath. It does not do that to processes that are not its own.
-fn hand_down_from_own(place: &Path, dir: &Path, controller: &str, instance: &str) -> Result<(), String> {
-    let failed = |error: io::Error| format!("`{}` hands no controller down: {error}", place.display());
+/// group beneath. It does that only where the group is its own to shape.
+fn hand_down_from_own(place: &Path, dir: &Path, controller: &str) -> Result<(), String> {
+    let at = place.display();
+    let failed = |error: io::Error| format!("`{at}` hands no controller down: {error}");
     match hand_down(place, controller) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
         done => return done.map_err(failed),
     }
-    let aside = dir.join(format!("{instance}{ASIDE}"));
-    make_dir(dir).and_then(|()| make_dir(&aside)).map_err(failed)?;
+    if !is_delegated(place) {
+        return Err(format!("`{at}` is not delegated"));
+    }
+    let aside = dir.join(ASIDE);
     for _ in 0..8 {
         let inside = members(&[place.to_owned()]).map_err(failed)?;
-        if let Some(stranger) = inside.iter().find(|pid| !is_ours_or_child(**pid)) {
-            let _ = fs::remove_dir(&aside);
-            let _ = fs::remove_dir(dir);
-            return Err(format!("`{}` has other processes in it, such as {stranger}", place.display()));
-        }
-        for pid in &inside {
-            // One that has ended meanwhile needs no moving.
-            let _ = write(&aside.join("cgroup.procs"), &pid.to_string());
+        if let Some(stranger) = inside.iter().find(|pid| !is_kin(**pid)) {
+            return Err(format!("`{at}` has other processes in it, such as {stranger}"));
         }
         if inside.is_empty() {
             break;
+        }
+        make_dir(dir).and_then(|()| make_dir(&aside)).map_err(failed)?;
+        for pid in &inside {
+            // One that has ended meanwhile needs no moving.
+            let _ = write(&aside.join("cgroup.procs"), &pid.to_string());
         }
     }
     hand_down(place, controller).map_err(failed)
 }
 
-/// The end of the name of the group an instance steps aside into. Its processes are not a job's.
-const ASIDE: &str = "-main";
+/// The group processes step aside into. It is no job's, and has no limits.
+const ASIDE: &str = "main";
+
+/// Is this group left to whoever is in it? systemd keeps every group to itself that it does not mark so.
+fn is_delegated(group: &Path) -> bool {
+    let is_marked = |name: &str| {
+        let mut value = [0; 8];
+        matches!(rustix::fs::getxattr(group, name, &mut value), Ok(1) if value[0] == b'1')
+    };
+    !Path::new("/run/systemd/system").exists() || is_marked("trusted.delegate") || is_marked("user.delegate")
+}
 
 const REMEDY: &str = "Run Toolgate as root, or in a group of its own: \
                       `systemd-run --user --scope -p Delegate=yes toolgate ...`.";
@@ -722,14 +738,15 @@ fn hand_down(dir: &Path, controller: &str) -> io::Result<()> {
     write(&dir.join("cgroup.subtree_control"), &format!("+{controller}"))
 }
 
-fn is_ours_or_child(pid: u32) -> bool {
+/// Is it this process, its parent (such as a container's init) or its child?
+fn is_kin(pid: u32) -> bool {
     let own = std::process::id();
     let parent = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
     };
     // One that has ended meanwhile is nobody's.
-    pid == own || parent().is_none_or(|parent| parent == own)
+    pid == own || pid == std::os::unix::process::parent_id() || parent().is_none_or(|parent| parent == own)
 }
 
 fn directory_name(label: &str) -> String {
@@ -759,7 +776,8 @@ impl Mount {
     fn locate(&self, group: &Path) -> Option<PathBuf> {
         let below = group.strip_prefix(&self.root).ok()?;
         // A group outside of our namespace is spelled with `..`, and is not seen anywhere.
-        below.components().all(|part| matches!(part, Component::Normal(_))).then(|| self.point.join(below))
+        let is_seen = below.components().all(|part| matches!(part, Component::Normal(_)));
+        is_seen.then(|| self.point.components().chain(below.components()).collect())
     }
 }
 
@@ -1005,8 +1023,8 @@ mod tests {
     fn a_group_one_stepped_aside_into_is_not_nested() {
         let check = |own: &str, expected: &str| assert_eq!(outside_of_ours(Path::new(own)), Path::new(expected));
         check("/c/app.slice", "/c/app.slice");
-        check("/c/app.slice/toolgate-x/abc-main", "/c/app.slice");
-        check("/c/toolgate-y/1-main/toolgate-x/2-main", "/c");
+        check("/c/app.slice/toolgate-x/main", "/c/app.slice");
+        check("/c/toolgate-y/main/toolgate-x/main", "/c");
     }
 
     #[test]
