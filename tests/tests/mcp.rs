@@ -232,7 +232,10 @@ fn the_tools_are_the_same_in_both_eras() {
     }
     let writes: Vec<_> = tools.iter().filter(|tool| tool["annotations"]["readOnlyHint"] == false).collect();
     let writes: Vec<_> = writes.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(writes, ["delete", "edit", "write"]);
+    let programs =
+        ["run_code", "shell", "terminal_close", "terminal_open", "terminal_read", "terminal_send"].into_iter();
+    let expected: Vec<_> = ["bash", "delete", "edit"].into_iter().chain(programs).chain(["write"]).collect();
+    assert_eq!(writes, expected);
 }
 
 #[test]

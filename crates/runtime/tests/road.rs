@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contract::{
-    ActionType, AgentName, Caps, Category, Effect, EffectKind, End, Fault, Idempotency, Intent, Needs, Outcome,
-    Permission, SafetyClass, Status, ToolDef, Truncated, Unit,
+    ActionType, AgentName, Caps, Category, CommandForm, CommandLine, Effect, EffectKind, End, Fault, Idempotency,
+    Intent, Needs, Outcome, Permission, Risk, SafetyClass, Status, ToolDef, Truncated, Unit,
 };
 use toolgate_runtime::{
     BadTool, Fatal, Runtime, Setup, Watch,
@@ -579,4 +579,43 @@ async fn a_changed_definition_is_another_tool_and_another_hash() {
     house.call("probe", json!({})).await;
     assert_eq!(house.store.ended.lock().unwrap()[0].record.definition, Some(digest), "the record names it");
     assert!(house.workspace.path().exists());
+}
+
+#[tokio::test]
+async fn a_command_is_read_before_it_runs_and_its_answer_says_what_was_read() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = ran.clone();
+    let def =
+        ToolDef { action: ActionType::CodeWrite, safety: SafetyClass::Write, needs: Needs::WRITE_FILES, ..probe() };
+    let tool = Tool::starting(
+        def,
+        |input: &Input| CommandLine::new(CommandForm::Script(input.text.clone())),
+        move |cx, input| {
+            count.fetch_add(1, Ordering::SeqCst);
+            done(cx, input)
+        },
+    );
+    let house = house(vec![tool]);
+    let call = async |script: &str| house.call("probe", json!({ "text": script })).await;
+
+    let refused = call("rm -rf /").await;
+    assert_eq!(short(&refused), (Status::Refused, Some("command_refused")));
+    assert!(refused.message.as_ref().unwrap().contains("hits rule `delete_system`"), "{refused:?}");
+    assert_eq!(refused.risk, Some(Risk::Critical));
+
+    let asked = call("helm install x").await;
+    assert_eq!(short(&asked), (Status::Pending, Some("approval_required")));
+    assert!(asked.message.as_ref().unwrap().contains("profile `coder`"), "{asked:?}");
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+
+    let looked = call("cat a").await;
+    assert_eq!((looked.status, looked.risk), (Status::Done, Some(Risk::Low)));
+    assert_eq!(looked.effects, [Effect::on(EffectKind::Exec, "bash"), Effect::on(EffectKind::FsRead, "a")]);
+    let removed = call(&format!("rm -r {}/build", house.workspace.path().display())).await;
+    assert_eq!((removed.status, removed.risk), (Status::Done, Some(Risk::High)));
+    assert_eq!(removed.effects[1], Effect::on(EffectKind::FsDelete, "build"));
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+
+    let reasons = house.store.ended.lock().unwrap()[0].record.decision.clone().unwrap().reasons;
+    assert_eq!(reasons[0].rule, "command_rule");
 }
