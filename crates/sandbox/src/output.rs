@@ -268,6 +268,12 @@ mod tests {
     #[test]
     fn too_many_lines_leave_the_first_and_the_last() {
         check((1_000, 4), "1\n2\n3\n4\n5\n6\n", stream("1\n2\n[... 2 lines, 4 bytes not shown ...]\n5\n6\n", 12, 6, 8));
+        // The tail starts with a line as it is, and loses none for it.
+        check(
+            (1_000, 6),
+            "1\n2\n3\n4\n5\n6\n7\n8\n",
+            stream("1\n2\n3\n[... 2 lines, 4 bytes not shown ...]\n6\n7\n8\n", 16, 8, 12),
+        );
         check((1_000, 2), "1\n2\n3", stream("1\n[... 1 lines, 2 bytes not shown ...]\n3", 5, 3, 3));
         check((1_000, 1), "1\n2\n3", stream("[... 2 lines, 4 bytes not shown ...]\n3", 5, 3, 1));
         check((1_000, 0), "1\n2\n3", stream("[... 2 lines, 5 bytes not shown ...]\n", 5, 3, 0));

@@ -96,6 +96,12 @@ impl Registry {
         &self.dir
     }
 
+    /// Where its rooms keep what others than the owner of the data directory must be able to walk to. Whoever puts
+    /// something there makes it; it goes with the instance too.
+    pub fn walkable_dir(&self) -> PathBuf {
+        walkable_dir(&self.note.instance)
+    }
+
     /// Notes in which directories this instance makes control groups.
     pub fn uses_cgroups(&mut self, dirs: Vec<PathBuf>) -> io::Result<()> {
         self.note.cgroups = dirs;
@@ -543,9 +549,20 @@ fn read_json<T: DeserializeOwned>(dir: &Path, name: &str) -> io::Result<T> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Removes an instance's directory. Only for whoever holds its lock.
+/// The name is as random as the instance's, so nobody was there first.
+fn walkable_dir(instance: &str) -> PathBuf {
+    Path::new("/tmp").join(format!("toolgate-rooms-{instance}"))
+}
+
+/// Removes an instance's directories. Only for whoever holds its lock.
 fn remove_instance(dir: &Path) -> io::Result<()> {
     let Some(rooms) = dir.parent() else { return Ok(()) };
+    if let Some(instance) = dir.file_name().and_then(OsStr::to_str) {
+        match fs::remove_dir_all(walkable_dir(instance)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
     match open_path(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         top => clear(&top?, OsStr::new(LOCK))?,

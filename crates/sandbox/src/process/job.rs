@@ -27,7 +27,7 @@ use toolgate_contract::TerminalSize;
 
 use super::{
     keeper::Room,
-    root,
+    root, seccomp,
     sys::{self, Launch},
     wire::{self, Breach, Facts, Failure, News, Order, Over, Word},
 };
@@ -71,7 +71,11 @@ fn put_up_walls(room: &Room) -> Result<Vec<(String, String)>, Failure> {
     limit(&room.limits)?;
     rustix::thread::set_no_new_privs(true).map_err(Failure::at("give up new privileges"))?;
     // This process needs nothing the filter refuses, and what it starts inherits it.
-    sys::filter_calls(&room.filter).map_err(Failure::at("put up the system call filter"))?;
+    let profile = match room.tier {
+        Tier::Namespaces => seccomp::Profile::Namespaces,
+        Tier::Landlock => seccomp::Profile::Landlock,
+    };
+    sys::filter_calls(profile.program()).map_err(Failure::at("put up the system call filter"))?;
     Ok(namespaces)
 }
 

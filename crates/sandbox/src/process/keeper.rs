@@ -19,7 +19,6 @@ use rustix::{
 use super::{
     job, landlock, net,
     root::{self, OldRoot},
-    seccomp,
     sys::{self, Forked},
     wire::{self, Assignment, Failure, Ids, Looked, Opened, Plan},
     zygote::Mounts,
@@ -32,7 +31,6 @@ pub(super) struct Room {
     pub(super) limits: RoomLimits,
     pub(super) landlock: OwnedFd,
     pub(super) canary: String,
-    pub(super) filter: Vec<libc::sock_filter>,
 }
 
 /// The life of a keeper with namespaces: makes what every room has, waits to be told which room, and keeps it.
@@ -128,14 +126,10 @@ fn ready(
     canary: String,
 ) -> Result<Room, Failure> {
     let (landlock, version) = landlock::rules(plan)?;
-    let filter = seccomp::filter(match plan.tier {
-        Tier::Namespaces => seccomp::Profile::Namespaces,
-        Tier::Landlock => seccomp::Profile::Landlock,
-    });
     let fds: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
     let looked = Looked { landlock: version, ..looked };
     wire::send(socket, &Opened::Ready { looked }, &fds).map_err(Failure::at("say that the room is ready"))?;
-    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary, filter })
+    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary })
 }
 
 /// Has one job init waiting for an order at all times, so that an order finds its walls already up.

@@ -79,7 +79,6 @@ fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let mut grants: Vec<(PathBuf, BitFlags<AccessFs>)> = Vec::new();
     let mut grant = |path: &Path, access| grants.push((path.to_owned(), access));
 
-    DEVICES.iter().for_each(|path| grant(Path::new(path), device & AccessFs::from_all(abi)));
     match plan.tier {
         Tier::Namespaces => {
             // Only what was put there is there, so what is there may be read. Rules go by inode: one on the root holds
@@ -90,6 +89,7 @@ fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
             grant(Path::new(HOME), write);
         }
         Tier::Landlock => {
+            DEVICES.iter().for_each(|path| grant(Path::new(path), device));
             SYSTEM.iter().for_each(|path| grant(Path::new(path), read));
             plan.spec.visible.iter().for_each(|path| grant(path, read));
             ETC.iter().for_each(|name| grant(&Path::new("/etc").join(name), read));

@@ -26,7 +26,10 @@ mod zygote;
 
 use std::{
     fmt,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::DirBuilderExt,
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -34,7 +37,7 @@ use std::{
 use crate::{
     registry::Registry,
     room::{Backend, Probed, Room, RoomError},
-    spec::RoomSpec,
+    spec::{RoomSpec, Tier},
 };
 
 use probe::Tiers;
@@ -100,7 +103,15 @@ impl House {
     }
 }
 
-/// Where a room keeps what it has on the machine.
-fn private_dir(registry: &Registry, id: &str) -> PathBuf {
-    registry.dir().join(id)
+/// Where a room keeps what it has on the machine. The data directory is shut to everybody but its owner, so the room of
+/// a root runtime that works on the machine's own tree has its place elsewhere.
+fn private_dir(registry: &Registry, id: &str, tier: Tier) -> std::io::Result<PathBuf> {
+    if tier == Tier::Namespaces || !rustix::process::geteuid().is_root() {
+        return Ok(registry.dir().join(id));
+    }
+    let dir = registry.walkable_dir();
+    match std::fs::DirBuilder::new().mode(0o711).create(&dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(dir.join(id)),
+    }
 }

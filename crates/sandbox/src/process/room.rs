@@ -74,7 +74,7 @@ impl ProcessRoom {
     pub(super) fn open(house: &Arc<House>, spec: &RoomSpec, tier: Tier, owner: &str) -> Result<Self, RoomError> {
         check_spec(spec)?;
         let id = room_id();
-        let private = private_dir(&house.registry, &id);
+        let private = private_dir(&house.registry, &id, tier).map_err(RoomError::step("find a place for the room"))?;
         let mut note = house
             .registry
             .note(&id, owner, tier.as_str(), spec)

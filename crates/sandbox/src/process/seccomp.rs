@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::OnceLock;
+
 use libc::c_long;
 
 /// One step of the program, as the kernel takes it.
@@ -25,8 +27,20 @@ pub(crate) enum Profile {
     Landlock,
 }
 
-/// The filter for a room of this kind.
-pub(crate) fn filter(profile: Profile) -> Vec<Instruction> {
+impl Profile {
+    /// The filter for a room of this kind, compiled when it is first asked for.
+    pub(crate) fn program(self) -> &'static [Instruction] {
+        static NAMESPACES: OnceLock<Vec<Instruction>> = OnceLock::new();
+        static LANDLOCK: OnceLock<Vec<Instruction>> = OnceLock::new();
+        let compiled = match self {
+            Self::Namespaces => &NAMESPACES,
+            Self::Landlock => &LANDLOCK,
+        };
+        compiled.get_or_init(|| filter(self))
+    }
+}
+
+fn filter(profile: Profile) -> Vec<Instruction> {
     let mut spans = spans(&rules(profile), REFUSED);
     spans.push((KNOWN_END, Rule::Errno(libc::ENOSYS)));
 

@@ -26,6 +26,7 @@ use rustix::{
 
 use super::{
     keeper,
+    seccomp::Profile,
     sys::{self, Forked},
     wire::{self, Assignment, Failure, Ids, Opened, Plan},
 };
@@ -83,6 +84,8 @@ fn serve(socket: BorrowedFd<'_>) -> io::Result<()> {
         waiting: None,
         living: BTreeMap::new(),
     };
+    // Compiled once, and inherited by everybody it is put up by.
+    let _ = (Profile::Namespaces.program(), Profile::Landlock.program());
     zygote.park();
     while let Some((plan, fds)) = wire::receive::<Plan>(socket)? {
         let Ok([room]) = <[OwnedFd; 1]>::try_from(fds) else { continue };
