@@ -11,6 +11,11 @@ use crate::{
 
 const PATIENCE: u32 = 15;
 
+/// A bomb does not leave by itself when it is refused: somebody has to end it.
+fn stay() {
+    std::thread::sleep(Duration::from_secs(5));
+}
+
 /// `fork-bomb N`: children that stay, until the kernel says no, and then some more.
 pub(crate) fn forks(args: &[String], tries: &mut Tries) {
     let (mut made, mut refused, mut last) = (0u64, 0u64, 0);
@@ -20,6 +25,7 @@ pub(crate) fn forks(args: &[String], tries: &mut Tries) {
             Err(errno) => (refused, last) = (refused + 1, errno),
         }
         if refused == 50 {
+            stay();
             break;
         }
     }
@@ -38,6 +44,7 @@ pub(crate) fn threads(args: &[String], tries: &mut Tries) {
             Err(_) => refused += 1,
         }
         if refused == 50 {
+            stay();
             break;
         }
     }

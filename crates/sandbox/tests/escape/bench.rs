@@ -1,0 +1,214 @@
+//! What every case stands on: a backend, a workspace, and a canary outside that must stay as it is.
+//!
+//! Everything outside is open to all users of the machine, so that nothing but the room stands between it and the
+//! probe.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use toolgate_contract::{Ending, Files, Job, JobLimits, Needs, Network, Ran};
+use toolgate_gate::Permit;
+use toolgate_sandbox::{
+    Backend, Io, ProcessBackend, Room, RoomError, RoomSpec, Tier, TierChoice, WorkspaceMode, WorkspaceSpec,
+};
+
+use crate::{probe, said::Said, skipped};
+
+/// What the canary holds. If a room shows it, something is open.
+pub(crate) const SECRET: &str = "canary-7f3a91 sings outside";
+
+/// Runs a case in a room of one tier, then looks at the canary.
+pub(crate) fn in_tier(tier: Tier, case: fn(&Bench)) {
+    let bench = Bench::new(tier);
+    match bench.backend.open(&RoomSpec { tier: TierChoice::Only(tier), ..RoomSpec::bare() }, "escape") {
+        Ok(room) => room.close(),
+        Err(RoomError::TooWeak { wall, why, .. }) => {
+            return skipped(format!("no room of tier {} here: {} ({why})", tier.as_str(), wall.as_str()));
+        }
+        Err(error) => panic!("a bare room cannot be opened: {error:?}"),
+    }
+    let before = tree(&bench.outside());
+    case(&bench);
+    assert_eq!(tree(&bench.outside()), before, "something outside was changed");
+}
+
+/// A backend of one tier and its scene.
+pub(crate) struct Bench {
+    pub(crate) tier: Tier,
+    pub(crate) backend: ProcessBackend,
+    /// A word nobody else has, to find the case's processes by.
+    pub(crate) marker: String,
+    scene: TempDir,
+}
+
+impl Bench {
+    /// The scene, without a room.
+    pub(crate) fn new(tier: Tier) -> Self {
+        let scene = TempDir::with_prefix_in("toolgate-escape-", base()).expect("a place for the scene");
+        let marker = scene.path().file_name().expect("it has a name").to_string_lossy().into_owned();
+        open_to_all(scene.path(), 0o755);
+        for (dir, mode) in [("workspace", 0o777), ("outside", 0o777), ("bin", 0o755)] {
+            fs::create_dir(scene.path().join(dir)).expect("a directory");
+            open_to_all(&scene.path().join(dir), mode);
+        }
+        fs::write(scene.path().join("outside/canary"), SECRET).expect("a canary");
+        open_to_all(&scene.path().join("outside/canary"), 0o666);
+        fs::copy(probe::built(), scene.path().join("bin/probe")).expect("a probe");
+        let backend = ProcessBackend::open(&scene.path().join("state")).expect("a backend");
+        Self { tier, backend, marker, scene }
+    }
+
+    /// What the room is about.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.scene.path().join("workspace")
+    }
+
+    /// Next to it.
+    pub(crate) fn outside(&self) -> PathBuf {
+        self.scene.path().join("outside")
+    }
+
+    /// A file there.
+    pub(crate) fn canary(&self) -> String {
+        text(&self.outside().join("canary"))
+    }
+
+    /// Where the probe is, in the room and outside.
+    pub(crate) fn probe_path(&self) -> String {
+        text(&self.scene.path().join("bin/probe"))
+    }
+
+    /// Is this the tier with a file tree, processes and a network of its own?
+    pub(crate) fn has_namespaces(&self) -> bool {
+        self.tier == Tier::Namespaces
+    }
+
+    /// A room with the workspace to write to, the probe to run, and no network.
+    pub(crate) fn spec(&self) -> RoomSpec {
+        RoomSpec {
+            workspace: Some(WorkspaceSpec {
+                path: self.workspace(),
+                mode: WorkspaceMode::ReadWrite,
+                protected: Vec::new(),
+            }),
+            visible: vec![self.scene.path().join("bin")],
+            tier: TierChoice::Only(self.tier),
+            ..RoomSpec::bare()
+        }
+    }
+
+    /// The same with another workspace mode and names that are protected in it.
+    pub(crate) fn spec_with(&self, mode: WorkspaceMode, protected: &[&str]) -> RoomSpec {
+        let protected = protected.iter().map(|name| (*name).to_owned()).collect();
+        RoomSpec { workspace: Some(WorkspaceSpec { path: self.workspace(), mode, protected }), ..self.spec() }
+    }
+
+    /// A room of the usual spec.
+    pub(crate) fn room(&self) -> Arc<dyn Room> {
+        self.open(&self.spec())
+    }
+
+    /// A room.
+    pub(crate) fn open(&self, spec: &RoomSpec) -> Arc<dyn Room> {
+        self.backend.open(spec, "escape").expect("a room")
+    }
+
+    /// The probe in a room of its own, which must let it finish.
+    pub(crate) fn probe(&self, args: &[&str]) -> Said {
+        self.probe_in(&*self.room(), args)
+    }
+
+    /// The probe in this room, which must let it finish.
+    pub(crate) fn probe_in(&self, room: &dyn Room, args: &[&str]) -> Said {
+        let ran = self.run(room, args, JobLimits::default());
+        assert_eq!(ran.ending, Ending::Exited { code: 0 }, "probe {args:?}: {} {}", ran.stdout.text, ran.stderr.text);
+        Said::read(&ran.stdout.text)
+    }
+
+    /// The probe in this room, however it ends.
+    pub(crate) fn run(&self, room: &dyn Room, args: &[&str], limits: JobLimits) -> Ran {
+        run(room, &self.job(args, limits)).expect("the probe starts")
+    }
+
+    /// The probe as a job. Its own path and one variable hold the marker.
+    pub(crate) fn job(&self, args: &[&str], limits: JobLimits) -> Job {
+        let mut argv = vec![self.probe_path()];
+        argv.extend(args.iter().map(|word| (*word).to_owned()));
+        Job {
+            argv,
+            cwd: String::new(),
+            env: BTreeMap::from([("MARKER".into(), self.marker.clone())]),
+            stdin: Vec::new(),
+            limits,
+        }
+    }
+
+    /// The probe on the host, with no wall around it: what a room refuses must work here, or the refusal says nothing.
+    pub(crate) fn control(&self, args: &[&str]) -> Said {
+        probe::on_the_host(&self.probe_path(), &self.outside(), args)
+    }
+
+    /// Processes of this case that are still there.
+    pub(crate) fn survivors(&self) -> Vec<String> {
+        crate::host::processes_with(&self.marker)
+    }
+}
+
+/// Where scenes are put: not beneath a directory that a room has of its own, or everything would be hidden by it.
+fn base() -> PathBuf {
+    match std::env::var_os(crate::user::BINARIES) {
+        Some(dir) => dir.into(),
+        None if rustix::process::geteuid().is_root() => "/var".into(),
+        None => env!("CARGO_TARGET_TMPDIR").into(),
+    }
+}
+
+/// Runs a job to its end with nobody listening.
+pub(crate) fn run(room: &dyn Room, job: &Job) -> Result<Ran, RoomError> {
+    room.run(&permit(), job, Io { stop: &|| false, heard: None, stdin: None })
+}
+
+/// The right to run programs that write files.
+pub(crate) fn permit() -> Permit {
+    Permit::of_operator(Needs { files: Files::Write, network: Network::None, exec: true, secrets: false })
+}
+
+/// The usual limits with another time on the wall.
+pub(crate) fn within(wall: Duration) -> JobLimits {
+    JobLimits { wall, grace: Duration::from_millis(300), ..JobLimits::default() }
+}
+
+/// A path as the probe takes it.
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().expect("the scene's paths are text").to_owned()
+}
+
+/// Gives a path this mode, whatever the umask says.
+pub(crate) fn open_to_all(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+/// Everything beneath a directory: path, kind, mode, and contents.
+pub(crate) fn tree(dir: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(&dir).expect("a directory").flatten() {
+            let meta = fs::symlink_metadata(entry.path()).expect("an entry");
+            let contents = if meta.is_file() { fs::read(entry.path()).expect("a file") } else { Vec::new() };
+            all.push((entry.path(), meta.permissions().mode(), contents));
+            if meta.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    all.sort();
+    all
+}
