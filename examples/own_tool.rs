@@ -42,7 +42,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workspace = std::env::current_dir()?;
     let data = std::env::temp_dir().join(format!("toolgate-example-{}", std::process::id()));
     let store = Arc::new(SqliteStore::open(&data)?);
-    let setup = Setup { config: Config::built_in(&workspace), store, tools: vec![shout()], hidden: vec![data.clone()] };
+    let config = Config::built_in(&workspace);
+    let setup = Setup { config, store, tools: vec![shout()], hidden: vec![data.clone()], rooms: None };
     let runtime = Runtime::open(setup)?;
 
     let agent = AgentName::from("default");

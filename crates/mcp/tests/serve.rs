@@ -119,7 +119,8 @@ fn connect(tools: Vec<Tool>) -> Client {
     let workspace = tempfile::tempdir().unwrap();
     let store = Arc::new(Memory::default());
     let config = Config::built_in(workspace.path());
-    let runtime = Runtime::open(Setup { config, store: store.clone(), tools, hidden: Vec::new() }).unwrap();
+    let runtime =
+        Runtime::open(Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None }).unwrap();
     let (ours, theirs) = duplex(64 * 1024);
     let (their_read, their_write) = split(theirs);
     let served = tokio::spawn(serve(runtime, AgentName::from("default"), their_read, their_write));
@@ -423,6 +424,7 @@ async fn a_client_that_closes_its_ears_is_gone() {
         store: Arc::new(Memory::default()),
         tools: vec![echo()],
         hidden: Vec::new(),
+        rooms: None,
     };
     let (mut write, their_read) = duplex(1024);
     let (their_write, read) = duplex(1024);
@@ -439,7 +441,8 @@ async fn a_client_that_closes_its_ears_is_gone() {
 async fn an_agent_nobody_knows_is_not_served() {
     let workspace = tempfile::tempdir().unwrap();
     let config = Config::built_in(workspace.path());
-    let setup = Setup { config, store: Arc::new(Memory::default()), tools: vec![echo()], hidden: Vec::new() };
+    let setup =
+        Setup { config, store: Arc::new(Memory::default()), tools: vec![echo()], hidden: Vec::new(), rooms: None };
     let (read, write) = split(duplex(1024).0);
     let served = serve(Runtime::open(setup).unwrap(), AgentName::from("nobody"), read, write).await;
     assert!(matches!(&served, Err(ServeError::Agent(fault)) if fault.code == "unknown_agent"), "{served:?}");

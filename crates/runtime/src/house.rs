@@ -14,6 +14,7 @@ use toolgate_tools::{Clock, ProgressSink, Workspace};
 use crate::{
     catalog::{Catalog, Entry},
     config::{Config, Place},
+    rooms::Quarters,
 };
 
 /// What `~` is in a room.
@@ -56,6 +57,7 @@ pub(crate) struct House {
     pub(crate) policy_digest: Digest,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
+    pub(crate) quarters: Arc<Quarters>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 

@@ -14,8 +14,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, Call, CallId, Digest, Effect, End, Fault, FaultKind, Idempotency, Intent, Outcome, Raw, Reason, Record,
-    Risk, SafetyClass, Status, digest, nearest,
+    ActionType, Call, CallId, Digest, Effect, End, Fault, FaultKind, Finding, Idempotency, Intent, Outcome, Raw,
+    Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, Decision, Permit, Request, decide, read_command};
 use toolgate_guard::{json, shell::policy::Judgement};
@@ -26,6 +26,7 @@ use crate::{
     clean::{Cleaned, clean},
     config::Place,
     house::{Fatal, House, Watch},
+    rooms::Ledger,
 };
 
 /// How a call ended, and whether it took something down that others need.
@@ -75,6 +76,8 @@ struct Trip {
     begun: bool,
     enforced: Vec<String>,
     labels: Vec<String>,
+    /// Connections a room was refused.
+    findings: Vec<Finding>,
 }
 
 async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Result<Cleaned, Stop> {
@@ -97,13 +100,15 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
         Decision::Deny(reasons) => return Err(not_permitted(entry, &reasons).into()),
     };
 
-    let hands = place(house, agent, entry, &permit, watch)?;
+    let walls = house.walls(&permit);
+    let (hands, ledger) = place(house, agent, entry, permit, watch)?;
     let slot = take_slot(entry, watch).await?;
     begin(house, entry, &meaning, trip).await?;
-    trip.enforced = house.walls(&permit);
     trip.labels = meaning.labels();
 
-    let output = run(permit, entry, hands, slot, input, watch, trip.begun).await?;
+    let ran = run(entry, hands, slot, input, watch, trip.begun).await;
+    trip.note_walls(walls, ledger.as_ref());
+    let output = ran?;
     admit_output(entry, &output)?;
     Ok(clean(output, &entry.tool.def.caps))
 }
@@ -234,11 +239,17 @@ fn ask(
 }
 
 /// What the body gets, if there is a place where it can run at all.
-fn place(house: &House, agent: &Agent, entry: &Entry, permit: &Permit, watch: &Watch) -> Result<Hands, Fault> {
+fn place(
+    house: &House,
+    agent: &Agent,
+    entry: &Entry,
+    permit: Permit,
+    watch: &Watch,
+) -> Result<(Hands, Option<Ledger>), Fault> {
     let def = &entry.tool.def;
     if !permit.needs().is_nothing() {
         match house.place_of(def.category, permit.needs()) {
-            Place::Inline => {}
+            Place::Inline | Place::Room => {}
             Place::DenyAll => {
                 return Err(Fault::refused(
                     "no_room",
@@ -258,15 +269,25 @@ fn place(house: &House, agent: &Agent, entry: &Entry, permit: &Permit, watch: &W
             }
         }
     }
-    Ok(Hands {
-        programs: None,
-        workspace: house.workspace(agent, permit)?,
+    let workspace = house.workspace(agent, &permit)?;
+    let (programs, ledger) = match &workspace {
+        Some(workspace) if permit.needs().exec => {
+            let protected = &house.config.protected;
+            let (programs, ledger) = house.quarters.programs(&agent.name.0, workspace.root(), protected, permit);
+            (Some(programs), Some(ledger))
+        }
+        _ => (None, None),
+    };
+    let hands = Hands {
+        programs,
+        workspace,
         clock: house.clock.clone(),
         progress: watch.progress.clone().map(bounded),
         stop: StopFlag::default(),
         timeout: def.timeout,
         caps: def.caps,
-    })
+    };
+    Ok((hands, ledger))
 }
 
 /// Progress goes to the model's side as it is, so a message is short and has nothing in it that nobody sees.
@@ -327,7 +348,6 @@ async fn begin(house: &House, entry: &Entry, meaning: &Meaning, trip: &mut Trip)
 /// A body that was told to stop gets a moment to do so, because what it then says is the truth about its effect. One
 /// that does not listen keeps its thread and its slot until it returns; the call is answered without it.
 async fn run(
-    _permit: Permit,
     entry: &Entry,
     hands: Hands,
     slot: OwnedSemaphorePermit,
@@ -471,7 +491,7 @@ impl Trip {
             decision: None,
             policy: None,
         };
-        Self { record, admitted: false, begun: false, enforced: Vec::new(), labels: Vec::new() }
+        Self { record, admitted: false, begun: false, enforced: Vec::new(), labels: Vec::new(), findings: Vec::new() }
     }
 
     fn note_meaning(&mut self, meaning: &Meaning) {
@@ -480,12 +500,25 @@ impl Trip {
         self.record.effects.clone_from(&meaning.effects);
         self.record.risk = Some(meaning.risk);
     }
+
+    /// What stood: of a room what its programs found, of a body that ran here what it was held to.
+    fn note_walls(&mut self, walls: Vec<String>, ledger: Option<&Ledger>) {
+        let Some(ledger) = ledger else {
+            self.enforced = walls;
+            return;
+        };
+        self.enforced = ledger.enforced().unwrap_or_default();
+        let refused =
+            |text: String| Finding { kind: "egress_refused".into(), rule: text, span: Span { start: 0, end: 0 } };
+        self.findings = ledger.refused().into_iter().map(refused).collect();
+    }
 }
 
 /// The one place where what happened becomes an answer fit for the agent.
 fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, Option<Raw>, Option<Fatal>) {
     let blank = Outcome {
         enforced: trip.enforced.clone(),
+        findings: trip.findings.clone(),
         effects: trip.record.effects.clone(),
         action: trip.record.action.clone(),
         risk: trip.record.risk,

@@ -8,7 +8,9 @@ mod clean;
 pub mod config;
 mod house;
 mod invoke;
+mod rooms;
 mod schema;
+mod terminals;
 mod turn;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -23,11 +25,12 @@ use toolgate_tools::{Protected, Workspace};
 pub use catalog::BadTool;
 pub use house::{Fatal, Watch};
 pub use toolgate_contract as contract;
+pub use toolgate_sandbox as sandbox;
 pub use toolgate_store as store;
 pub use toolgate_tools as tools;
 pub use turn::Turn;
 
-use crate::{catalog::Catalog, config::Config, house::House, house::SystemClock};
+use crate::{catalog::Catalog, config::Config, house::House, house::SystemClock, rooms::Quarters};
 
 /// What a runtime is made of.
 #[expect(missing_debug_implementations, reason = "a store behind a trait has nothing to show")]
@@ -40,6 +43,8 @@ pub struct Setup {
     pub tools: Vec<tools::Tool>,
     /// Files and directories no tool sees: the data directory, key files.
     pub hidden: Vec<PathBuf>,
+    /// Where is noted which rooms are open, for whoever cleans up after a crash. Without it no program is started.
+    pub rooms: Option<PathBuf>,
 }
 
 /// Why a runtime could not be opened.
@@ -103,7 +108,7 @@ pub struct Runtime {
 impl Runtime {
     /// Opens workspaces, checks tools and config. Nothing runs yet.
     pub fn open(setup: Setup) -> Result<Self, OpenError> {
-        let Setup { config, store, tools, hidden } = setup;
+        let Setup { config, store, tools, hidden, rooms } = setup;
         let mut catalog = Catalog::default();
         for tool in tools {
             catalog.register(tool)?;
@@ -122,7 +127,8 @@ impl Runtime {
         let policy_digest = config.policy.digest()?;
         let catalog = ArcSwap::from_pointee(catalog);
         let clock = Arc::new(SystemClock);
-        Ok(Self { house: Arc::new(House { catalog, config, policy_digest, store, workspaces, clock }) })
+        let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden));
+        Ok(Self { house: Arc::new(House { catalog, config, policy_digest, store, workspaces, quarters, clock }) })
     }
 
     /// Adds a tool while the runtime runs.

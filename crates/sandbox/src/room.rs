@@ -3,7 +3,7 @@
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use serde::Serialize;
-use toolgate_contract::{Fault, Job, Ran, TerminalSize};
+use toolgate_contract::{Fault, Job, Ran, Receipt, TerminalSize};
 use toolgate_gate::Permit;
 
 use crate::spec::{RoomSpec, Wall};
@@ -83,6 +83,9 @@ pub enum Source {
 
 /// A job on a terminal. Dropping it ends the job.
 pub trait Terminal: Send {
+    /// What stands around it.
+    fn receipt(&self) -> &Receipt;
+
     /// What it has said and nobody has read yet, waiting at most this long for something. Empty: nothing came.
     /// `None`: it has ended and everything was read.
     fn read(&mut self, wait: std::time::Duration) -> Result<Option<Vec<u8>>, RoomError>;

@@ -146,6 +146,8 @@ pub enum TierChoice {
 pub enum Wall {
     /// Nothing of the machine's files is seen but what the spec lists.
     Files,
+    /// Modes, owners and times of files elsewhere cannot be changed.
+    Metadata,
     /// Protected names cannot be changed or moved.
     ProtectedNames,
     /// Other processes of the machine cannot be seen or signalled.
@@ -170,8 +172,9 @@ pub enum Wall {
 
 impl Wall {
     /// All of them, in the order they are told.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Files,
+        Self::Metadata,
         Self::ProtectedNames,
         Self::Processes,
         Self::Network,
@@ -188,6 +191,7 @@ impl Wall {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Files => "files",
+            Self::Metadata => "metadata",
             Self::ProtectedNames => "protected_names",
             Self::Processes => "processes",
             Self::Network => "network",

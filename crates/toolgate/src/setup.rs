@@ -88,8 +88,9 @@ fn load(sources: &Sources) -> Result<Config, Problem> {
 }
 
 fn runtime(config: Config, sources: Sources, store: Arc<dyn Store>) -> Result<Runtime, Problem> {
+    let rooms = Some(sources.data_dir.clone());
     let hidden = [Some(sources.data_dir), sources.user, sources.explicit].into_iter().flatten().collect();
-    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden })?)
+    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden, rooms })?)
 }
 
 /// Takes no record. A runtime with it can be asked what it would do, and does nothing.

@@ -149,6 +149,7 @@ impl Draft {
             notes: Vec::new(),
             files: Vec::new(),
             places: sandboxing.places(findings),
+            rooms: super::RoomSettings::default(),
             mentions: Mentions { names: mentions, texts: findings.texts.clone() },
             workspaces,
         }

@@ -15,6 +15,7 @@ mod file;
 mod findings;
 mod load;
 mod merge;
+mod rooms;
 mod sandboxing;
 mod text;
 mod tighten;
@@ -40,6 +41,7 @@ use merge::Draft;
 use text::{Links, Text};
 
 pub use error::{ConfigError, Note, Snippet};
+pub use rooms::RoomSettings;
 
 /// The name of a project's file. No tool may write a file of this name at the root of a workspace.
 pub const PROJECT_FILE: &str = "toolgate.yaml";
@@ -59,6 +61,8 @@ pub struct Config {
     pub limits: Limits,
     /// Paths relative to a workspace that no tool may write: the config's own files, and what the config names.
     pub protected: Vec<String>,
+    /// What rooms are like.
+    pub rooms: RoomSettings,
     /// What the operator says about levels, for people.
     pub level_descriptions: BTreeMap<Level, String>,
     /// What an operator should know though the config holds.
@@ -99,6 +103,8 @@ pub struct Limits {
 pub enum Place {
     /// In this process, on the opened workspace.
     Inline,
+    /// In a process room.
+    Room,
     /// In a backend this build does not have: they are refused.
     Unavailable {
         /// The backend, as config spells it.

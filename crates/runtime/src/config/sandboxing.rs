@@ -81,7 +81,11 @@ impl Sandboxing {
 
     /// Where each category runs. What nobody speaks about runs nowhere, except files.
     pub(super) fn places(&self, findings: &mut Findings) -> BTreeMap<Category, Place> {
-        let mut places = BTreeMap::from([(Category::FileSystem, Place::Inline)]);
+        let mut places = BTreeMap::from([
+            (Category::FileSystem, Place::Inline),
+            (Category::Terminal, Place::Room),
+            (Category::CodeExecution, Place::Room),
+        ]);
         let mut by_default = Vec::new();
         for category in Category::ALL {
             if let Some(said) = self.overrides.get(&category) {

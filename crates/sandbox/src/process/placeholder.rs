@@ -1,8 +1,8 @@
 //! Protected names that are not there yet.
 //!
-//! A mount needs something to be mounted on, so a name that must not be created is made before the room is, empty, and
-//! taken away again when the room is gone. Where a directory above it is missing too, that one is enough: an empty
-//! read-only directory holds no hooks.
+//! A mount needs something to be mounted on, so a name that must not be created is made before the room is, and taken
+//! away again when the room is gone. It is made as an empty directory, also where a file is meant: git does not see
+//! empty directories, and nobody takes one for a config. Where a directory above it is missing too, that one is enough.
 
 use std::{
     io,
@@ -33,7 +33,6 @@ pub(super) struct Placeholders {
 struct Put {
     path: PathBuf,
     inode: u64,
-    is_dir: bool,
 }
 
 impl Placeholders {
@@ -59,8 +58,7 @@ impl Placeholders {
             match self.look(&at) {
                 Ok(()) => {}
                 Err(Errno::NOENT) => {
-                    let is_dir = at != name || at.extension().is_none();
-                    self.make(&at, is_dir)?;
+                    self.make(&at)?;
                     break;
                 }
                 Err(error) => return Err(error.into()),
@@ -78,17 +76,8 @@ impl Placeholders {
         if is_link { Err(Errno::LOOP) } else { Ok(()) }
     }
 
-    fn make(&mut self, path: &Path, is_dir: bool) -> io::Result<()> {
-        if is_dir {
-            rustix::fs::mkdirat(&self.workspace, path, Mode::from_raw_mode(0o755))?;
-        } else {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(&self.workspace, path, flags, Mode::from_raw_mode(0o644))?;
-            // Programs on the machine may read it meanwhile; this is the least a JSON file can say.
-            if path.extension().is_some_and(|extension| extension == "json") {
-                rustix::io::write(&file, EMPTY_JSON)?;
-            }
-        }
+    fn make(&mut self, path: &Path) -> io::Result<()> {
+        rustix::fs::mkdirat(&self.workspace, path, Mode::from_raw_mode(0o755))?;
         // It belongs to whoever the workspace belongs to.
         let owner = rustix::fs::fstat(&self.workspace)?;
         if rustix::process::geteuid().is_root() {
@@ -96,24 +85,19 @@ impl Placeholders {
             rustix::fs::chownat(&self.workspace, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
         }
         let inode = rustix::fs::statat(&self.workspace, path, AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
-        self.put.push(Put { path: path.to_owned(), inode, is_dir });
+        self.put.push(Put { path: path.to_owned(), inode });
         Ok(())
     }
 }
 
-const EMPTY_JSON: &[u8] = b"{}\n";
-
 impl Drop for Placeholders {
     fn drop(&mut self) {
         for put in self.put.iter().rev() {
-            let is_ours =
-                rustix::fs::statat(&self.workspace, &put.path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|found| {
-                    found.st_ino == put.inode && (put.is_dir || found.st_size <= EMPTY_JSON.len() as i64)
-                });
+            let is_ours = rustix::fs::statat(&self.workspace, &put.path, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|found| found.st_ino == put.inode);
             if is_ours {
-                let flags = if put.is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-                // A directory somebody has put something into is no longer a placeholder, and stays.
-                let _ = rustix::fs::unlinkat(&self.workspace, &put.path, flags);
+                // One that somebody has put something into is no longer a placeholder, and stays.
+                let _ = rustix::fs::unlinkat(&self.workspace, &put.path, AtFlags::REMOVEDIR);
             }
         }
     }

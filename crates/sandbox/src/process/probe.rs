@@ -69,6 +69,13 @@ fn lacks(tier: Tier, spec: &RoomSpec) -> Vec<(Wall, Missing)> {
             "Use the workspace read-only, or allow user namespaces.",
         );
     }
+    if !rustix::process::geteuid().is_root() {
+        lack(
+            Wall::Metadata,
+            "Landlock does not keep a program from changing modes and times of its user's files elsewhere",
+            "Accept the gap `metadata` in the config, or allow user namespaces.",
+        );
+    }
     let shown: Vec<&Path> = spec
         .visible
         .iter()
@@ -114,7 +121,17 @@ pub(super) fn walls(house: &std::sync::Arc<House>) -> Vec<Probed> {
                 (Ok(receipt), _) => by(receipt).ok_or_else(|| unexplained(wall)),
                 (Err(missing), Ok(receipt)) => match wall {
                     Wall::ProtectedNames => Err(missing.clone()),
-                    _ => by(receipt).ok_or_else(|| missing.clone()),
+                    Wall::Files
+                    | Wall::Metadata
+                    | Wall::Processes
+                    | Wall::Network
+                    | Wall::Ipc
+                    | Wall::Privileges
+                    | Wall::Syscalls
+                    | Wall::Memory
+                    | Wall::Pids
+                    | Wall::Cpu
+                    | Wall::Disk => by(receipt).ok_or_else(|| missing.clone()),
                 },
                 (Err(missing), Err(_)) => Err(missing.clone()),
             };

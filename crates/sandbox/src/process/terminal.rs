@@ -54,6 +54,10 @@ impl ProcessTerminal {
 }
 
 impl Terminal for ProcessTerminal {
+    fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
     fn read(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, RoomError> {
         if self.ended {
             return Ok(None);

@@ -111,7 +111,9 @@ fn probe(base: &Path) -> Result<Vec<Finding>, Problem> {
     symlink(base, workspace.join("door"))?;
     let store = Arc::new(SqliteStore::open(&data)?);
     let config = Config::built_in(&workspace);
-    let runtime = Runtime::open(Setup { config, store: store.clone(), tools: built_in_tools(), hidden: vec![data] })?;
+    let rooms = Some(data.clone());
+    let runtime =
+        Runtime::open(Setup { config, store: store.clone(), tools: built_in_tools(), hidden: vec![data], rooms })?;
     let executor = setup::executor()?;
     let call = |tool: &str, arguments: Value| {
         let call = runtime.call(&AgentName::from("default"), tool, arguments);

@@ -1,0 +1,227 @@
+//! Rooms for calls that start programs: who gets which, and what stood around it.
+//!
+//! A body sees a room as [`Programs`]. Behind it is a lease, taken when the body first runs something: a call that is
+//! refused, or whose body finds its arguments wanting, opens no room. What stood around each program is noted in the
+//! call's [`Ledger`], from which the road takes what it records.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use toolgate_contract::{Fault, Files, Job, Ran, Receipt, TerminalSize};
+use toolgate_gate::{Constraints, NetworkMode, Permit};
+use toolgate_sandbox::{
+    Backend, Egress, Io, Lease, Monotonic, Owner, ProcessBackend, RoomSpec, Rooms, WorkspaceMode, WorkspaceSpec,
+};
+use toolgate_tools::{Programs, Seen, StopFlag};
+
+use crate::{config::RoomSettings, terminals::Terminals};
+
+/// How often rooms are looked at that nobody uses.
+const TICK: Duration = Duration::from_secs(5);
+
+/// What in every workspace is executed by somebody else later: an agent that could write it would act with that
+/// somebody's rights.
+const PROTECTED: [&str; 2] = [".git/hooks", ".git/config"];
+
+/// The rooms of one runtime. Nothing is started before the first program.
+pub(crate) struct Quarters {
+    /// Where notes about open rooms are kept.
+    dir: Option<PathBuf>,
+    settings: RoomSettings,
+    /// Paths of the machine no room sees.
+    hidden: Vec<PathBuf>,
+    rooms: OnceLock<Result<Arc<Rooms>, Fault>>,
+    terminals: Arc<Terminals>,
+}
+
+impl Quarters {
+    pub(crate) fn new(dir: Option<PathBuf>, settings: RoomSettings, hidden: Vec<PathBuf>) -> Self {
+        Self { dir, settings, hidden, rooms: OnceLock::new(), terminals: Arc::default() }
+    }
+
+    /// The room for one call, as its body sees it, and where is noted what stood.
+    pub(crate) fn programs(
+        self: &Arc<Self>,
+        agent: &str,
+        workspace: &Path,
+        protected: &[String],
+        permit: Permit,
+    ) -> (Arc<dyn Programs>, Ledger) {
+        let ledger = Ledger::default();
+        let spec = self.spec(workspace, protected, &permit);
+        let owner = Owner { agent: agent.to_owned(), task: None };
+        let room = CallRoom {
+            quarters: self.clone(),
+            owner,
+            spec,
+            permit: Arc::new(permit),
+            lease: OnceLock::new(),
+            ledger: ledger.clone(),
+        };
+        (Arc::new(room), ledger)
+    }
+
+    fn spec(&self, workspace: &Path, protected: &[String], permit: &Permit) -> RoomSpec {
+        let mode = match permit.needs().files {
+            Files::Write => WorkspaceMode::ReadWrite,
+            Files::Read | Files::None => WorkspaceMode::ReadOnly,
+        };
+        // Absolute names are the runtime's own files elsewhere, and rooms do not see those at all.
+        let named = protected.iter().filter(|name| !Path::new(name).is_absolute()).cloned();
+        let mut protected: Vec<String> = PROTECTED.map(str::to_owned).into_iter().chain(named).collect();
+        protected.sort();
+        protected.dedup();
+        RoomSpec {
+            workspace: Some(WorkspaceSpec { path: workspace.to_owned(), mode, protected }),
+            visible: self.settings.visible.clone(),
+            hidden: self.hidden.clone(),
+            path_prefixes: self.settings.path_prefixes.clone(),
+            egress: egress(permit.constraints()),
+            limits: self.settings.limits,
+            tier: self.settings.tier,
+            accepted_gaps: self.settings.accepted_gaps.clone(),
+        }
+    }
+
+    fn rooms(&self) -> Result<&Arc<Rooms>, Fault> {
+        self.rooms.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
+    }
+
+    fn open(&self) -> Result<Arc<Rooms>, Fault> {
+        let dir = self.dir.as_deref().ok_or_else(|| {
+            Fault::refused(
+                "no_room",
+                "this runtime was opened without a place to note its rooms in",
+                "Give `Setup::rooms` a directory.",
+            )
+        })?;
+        let backend: Arc<dyn Backend> = Arc::new(ProcessBackend::open(dir)?);
+        let rooms = Arc::new(Rooms::new(backend, self.settings.lifecycle, Arc::new(Monotonic::default())));
+        watch(&rooms, &self.terminals);
+        Ok(rooms)
+    }
+}
+
+impl fmt::Debug for Quarters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quarters").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Closes what nobody has used for long enough, until the rooms are gone themselves.
+fn watch(rooms: &Arc<Rooms>, terminals: &Arc<Terminals>) {
+    let (rooms, terminals) = (Arc::downgrade(rooms), Arc::downgrade(terminals));
+    let work = move || {
+        loop {
+            std::thread::sleep(TICK);
+            let (Some(rooms), Some(terminals)) = (rooms.upgrade(), terminals.upgrade()) else { return };
+            terminals.tick();
+            rooms.tick();
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("rooms".into()).spawn(work) {
+        tracing::warn!("idle rooms stay open: no thread to close them: {error}");
+    }
+}
+
+/// Whom programs may talk to: the agent's list, and nobody where it has none. A host without a port is meant for the web.
+fn egress(constraints: &Constraints) -> Egress {
+    if constraints.network.value == NetworkMode::None || constraints.network_allowlist.is_empty() {
+        return Egress::Deny;
+    }
+    let with_port = |entry: &str| match entry.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => vec![entry.to_owned()],
+        _ => vec![format!("{entry}:443"), format!("{entry}:80")],
+    };
+    Egress::Allow(constraints.network_allowlist.iter().flat_map(|entry| with_port(&entry.value)).collect())
+}
+
+/// What the programs of one call left to be recorded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    receipt: Option<Receipt>,
+    refused: Vec<String>,
+}
+
+impl Ledger {
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, ran: &Ran) {
+        let mut noted = self.noted();
+        noted.receipt = Some(ran.receipt.clone());
+        noted.refused.extend(ran.refused.iter().cloned());
+    }
+
+    /// The walls that stood, if anything ran, and the gaps the operator accepted.
+    pub(crate) fn enforced(&self) -> Option<Vec<String>> {
+        let noted = self.noted();
+        let receipt = noted.receipt.as_ref()?;
+        let walls = receipt.walls.iter().cloned();
+        Some(walls.chain(receipt.gaps.iter().map(|gap| format!("gap:{gap}"))).collect())
+    }
+
+    /// The connections that were refused.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        self.noted().refused.clone()
+    }
+}
+
+struct CallRoom {
+    quarters: Arc<Quarters>,
+    owner: Owner,
+    spec: RoomSpec,
+    permit: Arc<Permit>,
+    lease: OnceLock<Result<Arc<Lease>, Fault>>,
+    ledger: Ledger,
+}
+
+impl CallRoom {
+    fn lease(&self) -> Result<&Arc<Lease>, Fault> {
+        let take = || Ok(Arc::new(self.quarters.rooms()?.lease(&self.owner, &self.spec)?));
+        self.lease.get_or_init(take).as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Programs for CallRoom {
+    fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault> {
+        let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
+        let ran = self.lease()?.run(&self.permit, job, io)?;
+        self.ledger.note(&ran);
+        Ok(ran)
+    }
+
+    fn open_terminal(&self, job: &Job, size: TerminalSize) -> Result<String, Fault> {
+        let lease = self.lease()?.clone();
+        let terminal = lease.open_terminal(&self.permit, job, size)?;
+        let (name, receipt) = self.quarters.terminals.keep(&self.owner.agent, lease, terminal, size)?;
+        self.ledger.noted().receipt = Some(receipt);
+        Ok(name)
+    }
+
+    fn type_into(&self, terminal: &str, bytes: &[u8]) -> Result<(), Fault> {
+        let receipt = self.quarters.terminals.type_into(&self.owner.agent, terminal, bytes)?;
+        self.ledger.noted().receipt = Some(receipt);
+        Ok(())
+    }
+
+    fn look_at(&self, terminal: &str, wait: Duration, stop: &StopFlag) -> Result<Seen, Fault> {
+        let (seen, receipt) = self.quarters.terminals.look_at(&self.owner.agent, terminal, wait, stop)?;
+        self.ledger.noted().receipt = Some(receipt);
+        Ok(seen)
+    }
+
+    fn close_terminal(&self, terminal: &str) -> Result<Ran, Fault> {
+        let ran = self.quarters.terminals.close(&self.owner.agent, terminal)?;
+        self.ledger.note(&ran);
+        Ok(ran)
+    }
+}
