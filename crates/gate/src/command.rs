@@ -67,7 +67,7 @@ pub fn read_command(policy: &Policy, agent: &Agent, line: &CommandLine, place: &
             (reading, judgement)
         }
     };
-    let risk = reading.risk.max(policy.commands.rules.risk(&reading));
+    let risk = reading.risk.max(judgement.own_risk());
     Meant { effects: effects(&reading), risk, judgement }
 }
 
@@ -121,7 +121,7 @@ fn reason(policy: &Policy, agent: &Agent, spoke: &Spoke) -> Reason {
     let meaning = visible(&spoke.meaning);
     let about = match spoke.about.as_str() {
         "" => "the command".to_owned(),
-        about => format!("`{}`", visible(&shortened(about))),
+        about => format!("`{}`", visible(about)),
     };
     let built_in = SourceLine::built_in();
     let (rule, text, source) = match spoke.origin {
@@ -140,13 +140,6 @@ fn reason(policy: &Policy, agent: &Agent, spoke: &Spoke) -> Reason {
         }
     };
     Reason { rule, text, source }
-}
-
-fn shortened(text: &str) -> String {
-    const MOST: usize = 200;
-    let mut chars = text.chars();
-    let head: String = chars.by_ref().take(MOST).collect();
-    if chars.next().is_some() { format!("{head}...") } else { head }
 }
 
 #[cfg(test)]
@@ -260,6 +253,8 @@ mod tests {
             let reasons = reasons(&policy, &agent, Some(&meant.judgement), verdict);
             reasons.into_iter().map(|r| (r.rule, r.text, r.source)).collect::<Vec<_>>()
         };
+        let risk = |text: &str| read_command(&policy, &agent, &script(text), &place).risk;
+        assert_eq!((risk("deploy now"), risk("ls")), (Risk::Critical, Risk::Low));
         let built_in = SourceLine::built_in();
         assert_eq!(
             told("deploy now", Verdict::Deny),
@@ -296,6 +291,6 @@ mod tests {
             ]
         );
         let long = told(&format!("rm -rf / {}", "x".repeat(10_000)), Verdict::Deny);
-        assert!(long[0].1.len() < 400, "{long:?}");
+        assert!(long[0].1.len() < 600, "{long:?}");
     }
 }

@@ -13,7 +13,9 @@ use std::{collections::BTreeMap, env, process::ExitCode};
 
 use toolgate_contract::Verdict;
 use toolgate_guard::shell::{
-    Parse, Place, UserRule, UserRules, judge,
+    Parse, Place, UserRule, UserRules,
+    ir::{Command, Word},
+    judge,
     policy::Bounds,
     profiles::Profile,
     read, read_argv,
@@ -37,7 +39,8 @@ fn main() -> ExitCode {
             _ => read(&script, &place),
         };
         let table = judge(&reading);
-        let runs_rm = reading.commands.iter().any(|command| command.shown() == DENIED);
+        let is_denied = |command: &Command| command.argv.iter().map(Word::text).eq(DENIED.split(' '));
+        let runs_rm = reading.commands.iter().any(is_denied);
         for rules in &lists {
             let bounds = Bounds { prefixes: Some(rules), own: &own };
             let strictest = bounds.judge(&reading).verdict.min(bounds.judge_typed(&script, &reading).verdict);

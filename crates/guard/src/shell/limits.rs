@@ -35,7 +35,8 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn is_over(&self) -> bool {
-        self.depth > MAX_NESTING || self.operators > MAX_OPERATORS
+        // Each substitution holds a command, and one parser takes a time that grows with the square of their number.
+        self.depth > MAX_NESTING || self.operators > MAX_OPERATORS || self.substitutions > MAX_COMMANDS
     }
 
     /// Follows quotes, and counts too much rather than too little: a word that could open a compound command counts

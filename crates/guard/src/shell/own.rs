@@ -19,7 +19,7 @@
 //! such a hit is worth no more than asking.
 
 use serde::{Deserialize, Serialize, Serializer};
-use toolgate_contract::{Risk, Verdict};
+use toolgate_contract::Verdict;
 
 use super::{
     Place, Reading,
@@ -32,6 +32,8 @@ use super::{
 
 const MAX_RULES: usize = 256;
 const MAX_PATTERN: usize = 1024;
+/// One less than there are bits in the set of places that matching keeps.
+const MAX_PIECES: usize = 63;
 const MAX_EXAMPLES: usize = 64;
 const MAX_EXAMPLE: usize = 4096;
 
@@ -98,18 +100,10 @@ impl UserRules {
         self.rules.iter().map(|(rule, _)| rule)
     }
 
-    /// How much the rules say is at stake.
-    pub fn risk(&self, reading: &Reading) -> Risk {
-        let worth = |(rule, pattern): &(UserRule, Pattern)| match pattern.hit(reading)? {
-            (Certainty::Certain, _) if rule.severity == Severity::Deny => Some(Risk::Critical),
-            _ => Some(Risk::High),
-        };
-        self.rules.iter().filter_map(worth).max().unwrap_or(Risk::Low)
-    }
-
     pub(super) fn judge(&self, judgement: &mut Judgement, reading: &Reading) {
+        let loose = loose(reading);
         for (rule, pattern) in &self.rules {
-            if let Some((certainty, about)) = pattern.hit(reading) {
+            if let Some((certainty, about)) = pattern.hit(reading, &loose) {
                 let verdict = match certainty {
                     Certainty::Certain => rule.severity.verdict(),
                     Certainty::Possible => Verdict::Ask,
@@ -149,14 +143,22 @@ fn check(rule: &UserRule, pattern: &Pattern, no_place: bool) -> Result<(), (&'st
         }
     }
     let place = Place::at("/srv/space", "/home/me");
-    let hits = |example: &&String| matches!(pattern.hit(&read(example, &place)), Some((Certainty::Certain, _)));
-    if let Some(missed) = rule.must.iter().find(|example| !hits(example)) {
+    let hit = |example: &str| {
+        let reading = read(example, &place);
+        pattern.hit(&reading, &loose(&reading)).map(|(certainty, _)| certainty)
+    };
+    if let Some(missed) = rule.must.iter().find(|example| hit(example) != Some(Certainty::Certain)) {
         return Err(("match", format!("it must hit `{missed}` and does not")));
     }
-    if let Some(hit) = rule.must_not.iter().find(|example| pattern.hit(&read(example, &place)).is_some()) {
+    if let Some(hit) = rule.must_not.iter().find(|example| hit(example).is_some()) {
         return Err(("not_match", format!("it must not hit `{hit}` and does")));
     }
     Ok(())
+}
+
+/// What could be commands in the text that was not read.
+fn loose(reading: &Reading) -> Vec<Vec<String>> {
+    reading.unread.iter().flat_map(|text| loose_commands(text)).collect()
 }
 
 /// How sure a hit is.
@@ -217,6 +219,9 @@ impl Pattern {
                 word => Piece::OneOf(word.split('|').map(str::to_owned).collect()),
             })
             .collect();
+        if pieces.len() > MAX_PIECES {
+            return Err(format!("a pattern has at most {MAX_PIECES} words"));
+        }
         match pieces.first() {
             None => Err("a pattern names at least a program".into()),
             Some(Piece::Words) => Err("a pattern starts with a program, not with `**`".into()),
@@ -228,21 +233,22 @@ impl Pattern {
     }
 
     /// The first command that hits, the certain ones first.
-    fn hit(&self, reading: &Reading) -> Option<(Certainty, String)> {
+    fn hit(&self, reading: &Reading, loose: &[Vec<String>]) -> Option<(Certainty, String)> {
         let sure = |command: &&Command| self.starts_command(command, Certainty::Certain);
         if let Some(command) = reading.commands.iter().find(sure) {
             return Some((Certainty::Certain, command.shown()));
         }
-        for text in &reading.unread {
-            for words in loose_commands(text).iter().flat_map(|words| loose_windows(words)) {
-                let base = words[0].rsplit('/').next().unwrap_or_default();
-                let words = std::iter::once(base).chain(words[1..].iter().map(String::as_str)).map(Said::Text);
-                if self.starts(words, Certainty::Certain) {
-                    return Some((Certainty::Certain, base.to_owned()));
-                }
+        for words in loose.iter().flat_map(|words| loose_windows(words)) {
+            let base = words[0].rsplit('/').next().unwrap_or_default();
+            let said = std::iter::once(base).chain(words[1..].iter().map(String::as_str)).map(Said::Text);
+            if self.starts(said, Certainty::Certain) {
+                return Some((Certainty::Certain, words.join(" ")));
             }
         }
-        let possible = |command: &&Command| self.starts_command(command, Certainty::Possible);
+        let possible = |command: &&Command| {
+            let is_open = command.words.iter().any(|word| matches!(Said::of(word), Said::Anything));
+            is_open && self.starts_command(command, Certainty::Possible)
+        };
         reading.commands.iter().find(possible).map(|command| (Certainty::Possible, command.shown()))
     }
 
@@ -250,32 +256,35 @@ impl Pattern {
         let words = || command.words.iter().map(Said::of);
         self.starts(words(), certainty)
             || self.starts(words().filter(|word| !word.is_option()), certainty)
-            || self.starts(command.argv.iter().map(Said::of), certainty)
+            || (command.argv != command.words && self.starts(command.argv.iter().map(Said::of), certainty))
     }
 
-    /// Do the words start like this? Keeps the set of places in the pattern that the words so far can have led to.
+    /// Do the words start like this? Keeps the set of places in the pattern that the words so far can have led to, a
+    /// bit for each.
     fn starts<'a>(&self, words: impl Iterator<Item = Said<'a>>, certainty: Certainty) -> bool {
         let end = self.0.len();
-        let mut reached = vec![false; end + 1];
-        reached[0] = true;
+        let mut reached: u64 = 1;
         for word in words {
-            let mut next = vec![false; end + 1];
-            for at in (0..end).filter(|at| reached[*at]) {
+            let mut next: u64 = 0;
+            for at in (0..end).filter(|at| reached >> at & 1 == 1) {
                 match (&self.0[at], word) {
                     // Which program runs is in doubt by itself where it is not certain.
-                    (_, Said::Anything) if at > 0 && certainty == Certainty::Possible => next[at..].fill(true),
-                    (Piece::Words, _) => next[at] = true,
+                    (_, Said::Anything) if at > 0 && certainty == Certainty::Possible => next |= u64::MAX << at,
+                    (Piece::Words, _) => next |= 1 << at,
                     (Piece::OneOf(choices), Said::Text(text)) if choices.iter().any(|c| fits(c, text)) => {
-                        next[at + 1] = true;
+                        next |= 1 << (at + 1);
                     }
                     (Piece::OneOf(_), _) => {}
                 }
             }
-            for at in 0..end {
-                next[at + 1] |= next[at] && self.0[at] == Piece::Words;
+            for at in (0..end).filter(|at| self.0[*at] == Piece::Words) {
+                next |= (next >> at & 1) << (at + 1);
             }
-            if next[end] {
+            if next >> end & 1 == 1 {
                 return true;
+            }
+            if next == 0 {
+                return false;
             }
             reached = next;
         }
@@ -392,6 +401,8 @@ mod tests {
             wrong(UserRule { pattern: pattern.into(), ..good.clone() }, "pattern", "a pattern");
         }
         wrong(UserRule { pattern: "x".repeat(1025), ..good.clone() }, "pattern", "1024");
+        wrong(UserRule { pattern: "x ".repeat(64), ..good.clone() }, "pattern", "63");
+        check(&"x ".repeat(63), &[&"x ".repeat(64)], &[&"x ".repeat(62)]);
         for id in ["", "No", "a-b", "ü"] {
             wrong(UserRule { id: id.into(), ..good.clone() }, "id", "a name is made of");
         }
@@ -401,18 +412,6 @@ mod tests {
         let errors = UserRules::load(vec![good.clone(), good.clone()]).unwrap_err();
         assert_eq!((errors.len(), errors[0].index, errors[0].key), (1, 1, "id"));
         assert!(serde_json::from_str::<UserRule>(r#"{"id":"a","pattern":"b","severity":"allow"}"#).is_err());
-    }
-
-    #[test]
-    fn the_risk_is_what_the_hits_are_worth() {
-        let risk = |severity, script: &str| {
-            let own = UserRules::load(vec![rule("git push", severity, &["git push"], &[])]).unwrap();
-            own.risk(&read(script, &Place::at("/srv/space", "/home/me")))
-        };
-        assert_eq!(risk(Severity::Deny, "git push"), Risk::Critical);
-        assert_eq!(risk(Severity::Ask, "git push"), Risk::High);
-        assert_eq!(risk(Severity::Deny, "git $X"), Risk::High);
-        assert_eq!(risk(Severity::Deny, "git log"), Risk::Low);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! certain: every command of the script must have one, and nothing about the script may be in doubt.
 
 use serde::{Deserialize, Serialize};
-use toolgate_contract::Verdict;
+use toolgate_contract::{Risk, Verdict};
 
 use super::{
     Reading, TOO_LONG, UserRules,
@@ -107,7 +107,7 @@ pub struct Spoke {
     pub rule: String,
     /// What it means: `removes a tree outside the workspace`.
     pub meaning: String,
-    /// The command it spoke about; empty where it is about the whole.
+    /// The beginning of the command it spoke about; empty where it is about the whole.
     pub about: String,
 }
 
@@ -136,11 +136,15 @@ pub struct Bounds<'a> {
 impl Bounds<'_> {
     /// What the list, the operator's rules, the table and the doubts say together. The strictest wins.
     pub fn judge(&self, reading: &Reading) -> Judgement {
-        let mut judgement = match self.prefixes {
-            Some(rules) => judge(reading, rules),
-            None => super::judge(reading),
-        };
+        let mut judgement = Judgement::default();
         self.own.judge(&mut judgement, reading);
+        match self.prefixes {
+            Some(rules) => judgement.all(reading, rules),
+            None => {
+                judgement.hits(reading, &[]);
+                judgement.doubts(reading, &[]);
+            }
+        }
         judgement
     }
 
@@ -153,14 +157,13 @@ impl Bounds<'_> {
         if text.trim().is_empty() {
             return Judgement::default();
         }
+        let mut judgement = Judgement::default();
+        self.own.judge(&mut judgement, reading);
         let Some(rules) = self.prefixes else {
-            let mut judgement = Judgement::default();
             judgement.hits(reading, &[]);
-            self.own.judge(&mut judgement, reading);
             return judgement;
         };
-        let mut judgement = judge(reading, rules);
-        self.own.judge(&mut judgement, reading);
+        judgement.all(reading, rules);
         if !text.ends_with('\n') || text.contains(|c: char| c.is_control() && c != '\n') {
             let meaning = "it is not a whole line, and what it adds up to is not known";
             judgement.tighten(Verdict::Ask, Origin::Doubt, "typed_in_part", meaning, "");
@@ -172,32 +175,38 @@ impl Bounds<'_> {
 /// What the list, the table and the doubts say together. The strictest wins.
 pub fn judge(reading: &Reading, rules: &Rules) -> Judgement {
     let mut judgement = Judgement::default();
-    judgement.hits(reading, &rules.waive);
-    if judgement.doubts(reading, &rules.waive) {
-        let meaning = "it cannot be read for certain";
-        judgement.tighten(rules.unparsable.verdict(), Origin::Prefixes, "unparsable", meaning, "");
-    }
-    for command in &reading.commands {
-        judge_command(&mut judgement, command, rules, &reading.place);
-    }
-    for text in &reading.unread {
-        for words in super::loose_commands(text).iter().flat_map(|words| super::loose_windows(words)) {
-            for (word, prefixes, verdict) in lists(rules) {
-                if let Some(prefix) = prefixes.iter().find(|prefix| has_prefix_loosely(words, prefix)) {
-                    judgement.prefix(verdict, word, prefix, &words.join(" "));
-                }
-            }
-        }
-    }
-    if reading.commands.is_empty() {
-        judgement.tighten(rules.default.verdict(), Origin::Prefixes, "default", "it runs nothing", "");
-    }
+    judgement.all(reading, rules);
     judgement
 }
 
-/// The lists that speak against a command.
-fn lists(rules: &Rules) -> [(&'static str, &[String], Verdict); 2] {
-    [("deny", &rules.deny, Verdict::Deny), ("ask", &rules.ask, Verdict::Ask)]
+/// The words a command starts with.
+type Prefix<'a> = Vec<&'a str>;
+
+/// The prefixes, taken apart once.
+struct Lists<'a> {
+    allow: Vec<Prefix<'a>>,
+    ask: Vec<Prefix<'a>>,
+    deny: Vec<Prefix<'a>>,
+}
+
+impl<'a> Lists<'a> {
+    fn of(rules: &'a Rules) -> Self {
+        let prefixes = |list: &'a [String]| -> Vec<Prefix<'a>> {
+            list.iter()
+                .map(|prefix| prefix.split_whitespace().collect())
+                .filter(|p: &Prefix<'_>| !p.is_empty())
+                .collect()
+        };
+        Self { allow: prefixes(&rules.allow), ask: prefixes(&rules.ask), deny: prefixes(&rules.deny) }
+    }
+
+    /// The first prefix of each list that speaks against a command.
+    fn against(&self, fits: impl Fn(&[&str]) -> bool) -> impl Iterator<Item = (&[&'a str], Verdict)> {
+        let lists = [(&self.deny, Verdict::Deny), (&self.ask, Verdict::Ask)];
+        lists.into_iter().filter_map(move |(list, verdict)| {
+            list.iter().find(|prefix| fits(prefix)).map(|prefix| (prefix.as_slice(), verdict))
+        })
+    }
 }
 
 impl Default for Judgement {
@@ -209,11 +218,44 @@ impl Default for Judgement {
 impl Judgement {
     pub(super) fn tighten(&mut self, verdict: Verdict, origin: Origin, rule: &str, meaning: &str, about: &str) {
         self.verdict = self.verdict.min(verdict);
+        let (meaning, about) = (beginning(meaning), beginning(about));
         let is_known = |spoke: &Spoke| spoke.rule == rule && spoke.about == about && spoke.meaning == meaning;
         if verdict != Verdict::Allow && !self.spoke.iter().any(is_known) && self.spoke.len() < 256 {
-            let (rule, meaning, about) = (rule.to_owned(), meaning.to_owned(), about.to_owned());
-            self.spoke.push(Spoke { verdict, origin, rule, meaning, about });
+            let (meaning, about) = (meaning.to_owned(), about.to_owned());
+            self.spoke.push(Spoke { verdict, origin, rule: rule.to_owned(), meaning, about });
         }
+    }
+
+    /// What the list, the table and the doubts say.
+    fn all(&mut self, reading: &Reading, rules: &Rules) {
+        self.hits(reading, &rules.waive);
+        if self.doubts(reading, &rules.waive) {
+            let meaning = "it cannot be read for certain";
+            self.tighten(rules.unparsable.verdict(), Origin::Prefixes, "unparsable", meaning, "");
+        }
+        let lists = Lists::of(rules);
+        for command in &reading.commands {
+            judge_command(self, command, rules, &lists, &reading.place);
+        }
+        for text in &reading.unread {
+            for words in super::loose_commands(text).iter().flat_map(|words| super::loose_windows(words)) {
+                for (prefix, verdict) in lists.against(|prefix| has_prefix_loosely(words, prefix)) {
+                    self.prefix(verdict, prefix, &words.join(" "));
+                }
+            }
+        }
+        if reading.commands.is_empty() {
+            self.tighten(rules.default.verdict(), Origin::Prefixes, "default", "it runs nothing", "");
+        }
+    }
+
+    /// How much the operator's rules say is at stake.
+    pub fn own_risk(&self) -> Risk {
+        let worth = |spoke: &Spoke| match spoke.verdict {
+            Verdict::Deny => Risk::Critical,
+            Verdict::Ask | Verdict::Allow => Risk::High,
+        };
+        self.spoke.iter().filter(|spoke| spoke.origin == Origin::Own).map(worth).max().unwrap_or(Risk::Low)
     }
 
     /// What the table says, without the rules that were waived.
@@ -239,21 +281,25 @@ impl Judgement {
         any
     }
 
-    fn prefix(&mut self, verdict: Verdict, list: &str, prefix: &str, about: &str) {
-        let meaning = match verdict {
-            Verdict::Deny => "is on the list of commands that may not run",
-            Verdict::Ask | Verdict::Allow => "is on the list of commands that are asked about",
+    fn prefix(&mut self, verdict: Verdict, prefix: &[&str], about: &str) {
+        let (list, meaning) = match verdict {
+            Verdict::Deny => ("deny", "is on the list of commands that may not run"),
+            Verdict::Ask | Verdict::Allow => ("ask", "is on the list of commands that are asked about"),
         };
-        self.tighten(verdict, Origin::Prefixes, &format!("{list}:{prefix}"), meaning, about);
+        self.tighten(verdict, Origin::Prefixes, &format!("{list}:{}", prefix.join(" ")), meaning, about);
     }
 }
 
-fn judge_command(judgement: &mut Judgement, command: &Command, rules: &Rules, place: &Place) {
+/// As much of a text as a person reads. Words of a script may be as long as the script.
+fn beginning(text: &str) -> &str {
+    const MOST: usize = 400;
+    &text[..text.floor_char_boundary(MOST)]
+}
+
+fn judge_command(judgement: &mut Judgement, command: &Command, rules: &Rules, lists: &Lists<'_>, place: &Place) {
     let shown = command.shown();
-    for (word, prefixes, verdict) in lists(rules) {
-        if let Some(prefix) = prefixes.iter().find(|prefix| is_denied(command, prefix)) {
-            judgement.prefix(verdict, word, prefix, &shown);
-        }
+    for (prefix, verdict) in lists.against(|prefix| is_denied(command, prefix)) {
+        judgement.prefix(verdict, prefix, &shown);
     }
     let mut tighten = |answer: Answer, rule: &str, meaning: &str, about: &str| {
         judgement.tighten(answer.verdict(), Origin::Prefixes, rule, meaning, about);
@@ -280,7 +326,7 @@ fn judge_command(judgement: &mut Judgement, command: &Command, rules: &Rules, pl
     if programs::is_flow(command.program()) && command.is_system_program {
         return;
     }
-    if !rules.allow.iter().any(|prefix| is_allowed(command, prefix)) {
+    if !lists.allow.iter().any(|prefix| is_allowed(command, prefix)) {
         return match is_own(command, place) {
             true => tighten(rules.own_programs, "own_program", "is a program of the workspace", &shown),
             false => tighten(rules.default, "default", "is not among the commands that may run", &shown),
@@ -306,37 +352,27 @@ fn is_own(command: &Command, place: &Place) -> bool {
     name.and_then(|name| resolve(command.cwd.as_deref(), name)).is_some_and(|path| is_under(&path, &place.workspace))
 }
 
-fn is_denied(command: &Command, prefix: &str) -> bool {
-    let wanted: Vec<&str> = prefix.split_whitespace().collect();
-    let starts =
-        |words: &[&str]| !wanted.is_empty() && words.len() >= wanted.len() && words[..wanted.len()] == wanted[..];
-    let words: Vec<&str> = command.words.iter().map(Word::text).collect();
-    let argv: Vec<&str> = command.argv.iter().map(Word::text).collect();
+fn is_denied(command: &Command, prefix: &[&str]) -> bool {
+    let words = || command.words.iter().map(Word::text);
     // Options between the words do not change what runs.
-    let plain: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with('-')).collect();
-    starts(&words) || starts(&argv) || starts(&plain)
+    starts(words(), prefix)
+        || starts(command.argv.iter().map(Word::text), prefix)
+        || starts(words().filter(|word| !word.starts_with('-')), prefix)
 }
 
 /// Words of a script nobody could read: is there a denied command among them?
-fn has_prefix_loosely(words: &[String], prefix: &str) -> bool {
-    let wanted: Vec<&str> = prefix.split_whitespace().collect();
-    let base = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
-    !wanted.is_empty()
-        && words.len() >= wanted.len()
-        && words.iter().enumerate().zip(&wanted).all(
-            |((at, word), want)| {
-                if at == 0 { base(word) == *want } else { word == want }
-            },
-        )
+fn has_prefix_loosely(words: &[String], prefix: &[&str]) -> bool {
+    let base = words.first().and_then(|name| name.rsplit('/').next());
+    starts(base.into_iter().chain(words.iter().skip(1).map(String::as_str)), prefix)
 }
 
-fn is_allowed(command: &Command, prefix: &str) -> bool {
-    let wanted: Vec<&str> = prefix.split_whitespace().collect();
-    let words: Vec<Option<&str>> = command.words.iter().map(Word::literal).collect();
-    command.is_system_program
-        && !wanted.is_empty()
-        && words.len() >= wanted.len()
-        && words.iter().zip(&wanted).all(|(word, want)| *word == Some(want))
+fn starts<'w>(mut words: impl Iterator<Item = &'w str>, prefix: &[&str]) -> bool {
+    prefix.iter().all(|want| words.next() == Some(want))
+}
+
+fn is_allowed(command: &Command, prefix: &[&str]) -> bool {
+    let mut words = command.words.iter().map(Word::literal);
+    command.is_system_program && prefix.iter().all(|want| words.next() == Some(Some(want)))
 }
 
 /// How an allowed program can be more than the program that was allowed.

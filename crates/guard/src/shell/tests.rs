@@ -271,7 +271,9 @@ fn a_cap_never_makes_a_verdict_weaker() {
     let many = format!("{}rm x", "true\n".repeat(6000));
     let quoted = format!("{}rm x", "sh -c 'ls'; ".repeat(3000));
     let long = format!("ls {}", "x".repeat(super::MAX_BYTES));
-    for script in [wrapped, nested, chained, many, quoted, long] {
+    let substituted = format!("cat <<E\n{}\nE\nrm x", "$(a)".repeat(5000));
+    assert_eq!(reads(&substituted).parse, Parse::Failed);
+    for script in [wrapped, nested, chained, many, quoted, substituted, long] {
         assert_eq!((&script[..20], verdict(&script)), (&script[..20], Verdict::Deny));
     }
     let words = format!("ls {}", "x ".repeat(5000));
