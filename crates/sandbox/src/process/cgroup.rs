@@ -1183,10 +1183,12 @@ mod tests {
         let Some(cgroups) = real("again") else { return };
         let first = cgroups.take(32 << 20, 3).unwrap();
         let names = first.dirs();
-        let mut child = run_in(&first, "sleep 600 & sleep 600 & sleep 600 & wait");
+        let script = "head -c 12m /dev/zero | tail -c 12m > /dev/null; sleep 600 & sleep 600 & sleep 600 & wait";
+        let mut child = run_in(&first, script);
         while first.looks().pids_denied == 0 {
             assert!(child.try_wait().unwrap().is_none_or(|status| !status.success()), "three were started");
         }
+        assert!(first.looks().memory_peak.unwrap() > RESIDUE);
         first.kill().unwrap();
         child.wait().unwrap();
         drop(first);

@@ -80,6 +80,7 @@ fn prepare(ids: Ids, is_root: bool) -> Result<OldRoot, Failure> {
     }
     become_nobody(ids, is_root)?;
     rustix::system::sethostname(b"room").map_err(Failure::at("name the room"))?;
+    net::alone().map_err(Failure::at("bring up the loopback"))?;
     root::prepare(ids)
 }
 
@@ -100,10 +101,7 @@ fn become_nobody(ids: Ids, is_root: bool) -> Result<(), Failure> {
 fn open(plan: &Plan, socket: &OwnedFd, old: &OldRoot, held: Mounts) -> Result<Room, Failure> {
     let listeners = match &plan.spec.egress {
         Egress::Allow(rules) if !rules.is_empty() => net::with_door().map_err(Failure::at("fence the network"))?,
-        Egress::Allow(_) | Egress::Deny => {
-            net::alone().map_err(Failure::at("bring up the loopback"))?;
-            Vec::new()
-        }
+        Egress::Allow(_) | Egress::Deny => Vec::new(),
     };
     let protected = root::finish(plan, old, held)?;
     let looked = Looked { protected, root_read_only: root::is_read_only("/".as_ref()), landlock: 0 };

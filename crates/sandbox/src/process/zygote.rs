@@ -16,9 +16,11 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{CWD, Mode, OFlags, ResolveFlags},
     mount::OpenTreeFlags,
     process::{Pid, Signal, WaitOptions, pidfd_send_signal, set_parent_process_death_signal, wait, waitpid},
@@ -99,12 +101,22 @@ fn serve(socket: BorrowedFd<'_>) -> io::Result<()> {
             }
         }
         drop(room);
-        if plan.tier == Tier::Namespaces {
+        // The next room's namespaces wait until this room is likely to be at work: both want the same locks in the kernel.
+        if !speaks_within(socket, PAUSE) {
             zygote.park();
         }
     }
     zygote.end(&data);
     Ok(())
+}
+
+/// How long a room takes to be made and to run something short.
+const PAUSE: Duration = Duration::from_millis(3);
+
+/// Is there something to read before this time is over?
+fn speaks_within(socket: BorrowedFd<'_>, wait: Duration) -> bool {
+    let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+    poll(&mut fds, Timespec::try_from(wait).ok().as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 /// A keeper that waits for its room.
