@@ -24,7 +24,7 @@ use std::{
         fd::{AsRawFd as _, OwnedFd},
         unix::{
             ffi::OsStrExt as _,
-            fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+            fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _},
         },
     },
     path::{Component, Path, PathBuf},
@@ -280,7 +280,7 @@ pub fn sweep(data: &Path) -> io::Result<Swept> {
 
 /// The lock of a dead instance, or nothing: it lives, or another sweep has it.
 fn claim(rooms: &Path, dir: &Path) -> io::Result<Option<File>> {
-    // Behind the gate nobody is between making a directory and locking it.
+    // Behind the gate nobody is between making a directory and locking it, or between unlocking and removing it.
     let _gate = pass_gate(rooms)?;
     let lock = match open_lock(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -288,11 +288,7 @@ fn claim(rooms: &Path, dir: &Path) -> io::Result<Option<File>> {
     };
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Ok(None),
-        locked => {
-            locked?;
-            // Another sweep may have removed the file while we waited at the gate with it open.
-            Ok((lock.metadata()?.nlink() > 0).then_some(lock))
-        }
+        locked => Ok(locked.map(|()| Some(lock))?),
     }
 }
 
@@ -558,9 +554,10 @@ fn walkable_dir(instance: &str) -> PathBuf {
 fn remove_instance(dir: &Path) -> io::Result<()> {
     let Some(rooms) = dir.parent() else { return Ok(()) };
     if let Some(instance) = dir.file_name().and_then(OsStr::to_str) {
-        match fs::remove_dir_all(walkable_dir(instance)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        let walkable = walkable_dir(instance);
+        match open_path(&walkable) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            top => clear(&top?, OsStr::new("")).and_then(|()| fs::remove_dir(&walkable))?,
         }
     }
     match open_path(dir) {
@@ -700,7 +697,7 @@ mod tests {
     }
 
     fn keeper() -> Child {
-        Command::new("sleep").arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+        Command::new("sleep").arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
     }
 
     fn held(process: &Child) -> OwnedFd {
@@ -810,7 +807,10 @@ mod tests {
         drop(note);
         assert!(!registry.dir().join("a").exists());
         fs::create_dir(registry.dir().join("b")).unwrap();
+        let walkable = registry.walkable_dir();
+        fs::create_dir_all(walkable.join("c/d")).unwrap();
         drop(registry);
+        assert!(!walkable.exists());
         assert_eq!(instances(&rooms_dir(data.path())).unwrap(), Vec::<PathBuf>::new());
     }
 

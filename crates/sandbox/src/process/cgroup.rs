@@ -1167,7 +1167,7 @@ mod tests {
         let Some(cgroups) = real("pids") else { return };
         let dirs = dirs_of(&cgroups);
         let lease = cgroups.take(256 << 20, 4).unwrap();
-        let mut child = run_in(&lease, "for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; wait");
+        let mut child = run_in(&lease, "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait");
         while lease.looks().pids_denied == 0 {
             assert!(child.try_wait().unwrap().is_none_or(|status| !status.success()), "eight were started");
         }
@@ -1183,7 +1183,7 @@ mod tests {
         let Some(cgroups) = real("again") else { return };
         let first = cgroups.take(32 << 20, 3).unwrap();
         let names = first.dirs();
-        let script = "head -c 12m /dev/zero | tail -c 12m > /dev/null; sleep 600 & sleep 600 & sleep 600 & wait";
+        let script = "head -c 12m /dev/zero | tail -c 12m > /dev/null; sleep 60 & sleep 60 & sleep 60 & wait";
         let mut child = run_in(&first, script);
         while first.looks().pids_denied == 0 {
             assert!(child.try_wait().unwrap().is_none_or(|status| !status.success()), "three were started");
@@ -1237,7 +1237,7 @@ mod tests {
         let dirs = dirs_of(&cgroups);
         let lease = cgroups.take(256 << 20, 64).unwrap();
         assert!(lease.is_empty().unwrap());
-        let script = "trap '' TERM HUP INT; setsid sleep 600 & \
+        let script = "trap '' TERM HUP INT; setsid sleep 60 & \
                       spin() { while :; do (sleep 0.01) & sleep 0.001; done; }; spin & spin & wait";
         let mut child = run_in(&lease, script);
         while members(&lease.dirs()).unwrap().len() < 5 {
@@ -1260,7 +1260,7 @@ mod tests {
         freezer.iter().for_each(|branch| fs::remove_dir(&branch.dir).unwrap());
         let cgroups = Cgroups::on(Layout { memory, pids, cpu, freezer: None }, "abc");
         let lease = cgroups.take(256 << 20, 64).unwrap();
-        let mut child = run_in(&lease, "sleep 600 & sleep 600 & wait");
+        let mut child = run_in(&lease, "sleep 60 & sleep 60 & wait");
         while members(&lease.dirs()).unwrap().len() < 3 {
             assert!(child.try_wait().unwrap().is_none());
         }
@@ -1274,7 +1274,7 @@ mod tests {
         let Some(cgroups) = real("drop") else { return };
         let dirs = dirs_of(&cgroups);
         let lease = cgroups.take(256 << 20, 64).unwrap();
-        let mut child = run_in(&lease, "sleep 600");
+        let mut child = run_in(&lease, "sleep 60");
         drop(cgroups);
         drop(lease);
         assert!(!child.wait().unwrap().success());
@@ -1300,7 +1300,7 @@ mod tests {
         let dirs = dirs_of(&cgroups);
         let dead = Cgroups::on(Layout::probe(&label, "dead"), "dead");
         let lease = dead.take(64 << 20, 8).unwrap();
-        let mut child = run_in(&lease, "sleep 600");
+        let mut child = run_in(&lease, "sleep 60");
         // The instance dies without cleaning up.
         std::mem::forget(lease);
         std::mem::forget(dead);
