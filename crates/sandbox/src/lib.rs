@@ -10,6 +10,7 @@ mod deny_all;
 mod env;
 mod lifecycle;
 mod output;
+mod overlay;
 mod process;
 pub mod registry;
 mod room;
@@ -17,6 +18,7 @@ mod spec;
 
 pub use deny_all::DenyAll;
 pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};
+pub use overlay::{Change, Changes, How, Refused, What};
 pub use process::ProcessBackend;
-pub use room::{Backend, Io, Missing, Probed, Room, RoomError, Source, Terminal};
+pub use room::{Backend, Heard, Io, Missing, Probed, Room, RoomError, Source, Terminal};
 pub use spec::{Egress, RoomLimits, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec};

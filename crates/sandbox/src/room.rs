@@ -1,12 +1,19 @@
 //! The two traits: a backend opens rooms, a room runs jobs.
 
-use std::{io, os::fd::OwnedFd, sync::Arc};
+use std::{
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
 use serde::Serialize;
 use toolgate_contract::{Fault, Job, Ran, Receipt, TerminalSize};
 use toolgate_gate::Permit;
 
-use crate::spec::{RoomSpec, Wall};
+use crate::{
+    overlay::Changes,
+    spec::{RoomSpec, Wall},
+};
 
 /// Opens rooms.
 ///
@@ -54,6 +61,9 @@ pub trait Room: Send + Sync {
     /// Starts a job on a terminal.
     fn open_terminal(&self, permit: &Permit, job: &Job, size: TerminalSize) -> Result<Box<dyn Terminal>, RoomError>;
 
+    /// What was written to its workspace, where writes go beside it; none for any other room. Nothing must run in it.
+    fn changes(&self) -> io::Result<Option<Changes>>;
+
     /// Would it take another job?
     fn is_alive(&self) -> bool;
 
@@ -67,10 +77,13 @@ pub struct Io<'a> {
     /// Asked now and then: is the job to be cancelled?
     pub stop: &'a dyn Fn() -> bool,
     /// Told what the job says, as it says it.
-    pub heard: Option<&'a mut dyn FnMut(Source, &[u8])>,
+    pub heard: Option<&'a mut Heard<'a>>,
     /// Read in place of [`Job::stdin`].
     pub stdin: Option<OwnedFd>,
 }
+
+/// Is told what a job says.
+pub type Heard<'a> = dyn FnMut(Source, &[u8]) + 'a;
 
 /// Which stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +105,9 @@ pub trait Terminal: Send {
 
     /// Types.
     fn write(&mut self, bytes: &[u8]) -> Result<(), RoomError>;
+
+    /// Readable when there is something to read, or it has ended; for those who wait for something else as well.
+    fn readiness(&self) -> BorrowedFd<'_>;
 
     /// Changes its size.
     fn resize(&mut self, size: TerminalSize) -> Result<(), RoomError>;

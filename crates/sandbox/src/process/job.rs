@@ -124,7 +124,7 @@ fn start(
     })
     .map_err(Failure::at("start a process"))?;
     if found.failed != 0 {
-        let step = sys::LAUNCH_STEPS.get(found.failed as usize).copied().unwrap_or("start the program");
+        let step = sys::LAUNCH_STEPS.get(found.failed as usize).copied().unwrap_or(sys::START_PROGRAM);
         return Err(Failure { step: step.into(), errno: found.errno });
     }
     let facts = Facts {
@@ -152,16 +152,23 @@ fn join(ways: impl Iterator<Item = OwnedFd>) -> Result<usize, Failure> {
     Ok(joined)
 }
 
+/// No program this process starts gets a capability from its file. Takes a right that an ordinary user does not have;
+/// to them, giving up new privileges means the same.
+pub(super) fn forget_capabilities() -> Result<(), Failure> {
+    for capability in CapabilitySet::all().iter() {
+        // One this kernel does not know is not there to be dropped.
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(Failure::at("drop capabilities")(error)),
+        }
+    }
+    Ok(())
+}
+
 fn drop_capabilities(tier: Tier) -> Result<(), Failure> {
     const STEP: &str = "drop capabilities";
     if tier == Tier::Namespaces {
-        for capability in CapabilitySet::all().iter() {
-            // One this kernel does not know is not there to be dropped.
-            match rustix::thread::remove_capability_from_bounding_set(capability) {
-                Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-                Err(error) => return Err(Failure::at(STEP)(error)),
-            }
-        }
+        forget_capabilities()?;
     }
     clear_ambient_capability_set().map_err(Failure::at(STEP))?;
     let none = CapabilitySet::empty();

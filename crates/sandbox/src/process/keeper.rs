@@ -50,7 +50,8 @@ pub(super) fn wait_for_a_room(ids: Ids, zygote: &OwnedFd, is_root: bool) -> ! {
 
 /// The life of a keeper without namespaces.
 pub(super) fn keep_without_namespaces(plan: &Plan, ids: Ids, socket: &OwnedFd, is_root: bool) -> ! {
-    let opened = become_nobody(ids, is_root).and_then(|()| {
+    let forgotten = if is_root { job::forget_capabilities() } else { Ok(()) };
+    let opened = forgotten.and_then(|()| become_nobody(ids, is_root)).and_then(|()| {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(Failure::at("adopt stray processes"))?;
         let canary = plan.private.join("canary").to_string_lossy().into_owned();

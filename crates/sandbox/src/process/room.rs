@@ -36,6 +36,7 @@ use super::{
 };
 use crate::{
     env,
+    overlay::Changes,
     registry::RoomNote,
     room::{Io, Room, RoomError, Terminal},
     spec::{Egress, RoomSpec, Tier, WorkspaceMode},
@@ -255,6 +256,15 @@ impl Room for ProcessRoom {
         let begun = self.begin(job, &[], Some(size))?;
         let receipt = self.receipt(&begun);
         Ok(Box::new(ProcessTerminal::new(begun, receipt, job.limits)?))
+    }
+
+    fn changes(&self) -> std::io::Result<Option<Changes>> {
+        match &self.spec.workspace {
+            Some(workspace) if workspace.mode == WorkspaceMode::Overlay => {
+                Changes::read(&self.private.join("upper"), &workspace.path).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     fn is_alive(&self) -> bool {

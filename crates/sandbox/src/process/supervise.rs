@@ -10,10 +10,10 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
-use toolgate_contract::{Ending, Job, Ran, Receipt, Usage};
+use toolgate_contract::{Ending, Fault, Job, Ran, Receipt, Usage};
 
 use super::{
-    cgroup,
+    cgroup, sys,
     wire::{self, Breach, Facts, News, Over, Word},
 };
 use crate::{
@@ -52,9 +52,22 @@ pub(super) fn started(status: &OwnedFd, program: &str) -> Result<(Facts, Vec<Own
     }
 }
 
-/// A failed step as an error.
+/// A failed step as an error. Two of them are the job's fault, not the room's.
 pub(super) fn failed(failure: wire::Failure) -> RoomError {
-    RoomError::Step { step: failure.step, source: io::Error::from_raw_os_error(failure.errno) }
+    let source = io::Error::from_raw_os_error(failure.errno);
+    match failure.step.as_str() {
+        sys::ENTER_DIRECTORY => RoomError::BadJob(Fault::failed(
+            "bad_directory",
+            format!("the directory to start in cannot be entered: {source}"),
+            "Name a directory of the workspace that exists.",
+        )),
+        sys::START_PROGRAM => RoomError::BadJob(Fault::failed(
+            "not_executable",
+            format!("the program cannot be started: {source}"),
+            "Name an executable file; a script needs a first line that names its interpreter.",
+        )),
+        _ => RoomError::Step { step: failure.step, source },
+    }
 }
 
 /// Why the runtime wants a job to end.

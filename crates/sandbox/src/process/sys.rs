@@ -251,16 +251,19 @@ impl Found {
     }
 }
 
+pub(super) const ENTER_DIRECTORY: &str = "enter the directory";
+pub(super) const START_PROGRAM: &str = "start the program";
+
 /// The steps of [`launch`], in their order.
 pub(super) const LAUNCH_STEPS: [&str; 8] = [
     "start",
     "start a session",
     "take the terminal",
-    "enter the directory",
+    ENTER_DIRECTORY,
     "connect the streams",
     "put up Landlock",
     "find every wall standing",
-    "start the program",
+    START_PROGRAM,
 ];
 
 /// Starts a program behind its last walls, and says what its process found about itself. The calling process must
@@ -377,8 +380,9 @@ impl Errand<'_> {
         let mut words = [[u32::MAX; 3]; 2];
         // SAFETY: version 3 of the call reads a header of two words and fills two triples.
         if unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), words.as_mut_ptr()) } == 0 {
-            for set in 0..3 {
-                found.capabilities[set] = u64::from(words[0][set]) | (u64::from(words[1][set]) << 32);
+            let [low, high] = words;
+            for (set, (low, high)) in found.capabilities.iter_mut().zip(low.into_iter().zip(high)) {
+                *set = u64::from(low) | (u64::from(high) << 32);
             }
         }
         found.capabilities[3] = 0;

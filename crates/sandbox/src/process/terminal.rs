@@ -1,7 +1,7 @@
 //! A job on a terminal of its own.
 
 use std::{
-    os::fd::OwnedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -95,6 +95,10 @@ impl Terminal for ProcessTerminal {
             }
         }
         Ok(())
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.master.as_fd()
     }
 
     fn resize(&mut self, size: TerminalSize) -> Result<(), RoomError> {

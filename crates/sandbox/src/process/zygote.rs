@@ -8,7 +8,7 @@
 //! has made them already and has not been told yet what to keep.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     fs, io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -283,12 +283,11 @@ impl Zygote {
         if (owner.st_uid, owner.st_gid) != (ids.uid, ids.gid) {
             let step = "show the directory under the room's ids (its file system must support idmapped mounts)";
             let key = (owner.st_uid, owner.st_gid, ids);
-            if !self.idmaps.contains_key(&key) {
-                self.idmaps.insert(key, idmap(key).map_err(Failure::at(step))?);
-            }
-            if let Some(map) = self.idmaps.get(&key) {
-                sys::map_mount_ids(mount.as_fd(), map.as_fd()).map_err(Failure::at(step))?;
-            }
+            let map = match self.idmaps.entry(key) {
+                Entry::Occupied(map) => map.into_mut(),
+                Entry::Vacant(place) => place.insert(idmap(key).map_err(Failure::at(step))?),
+            };
+            sys::map_mount_ids(mount.as_fd(), map.as_fd()).map_err(Failure::at(step))?;
         }
         Ok(mount)
     }
