@@ -360,6 +360,9 @@ mod tests {
         let mut looped = ok[..12].to_vec();
         looped.extend([0xc0, 12, 0, 1, 0, 1]);
         assert_eq!(code(&looped), Some(FORMERR), "a name that points at itself");
+        for length in [64, 128, 192, 240] {
+            assert_eq!(code(&query(&"a".repeat(length), TYPE_A)), Some(FORMERR), "a label of {length}");
+        }
         let long = "a.".repeat(127);
         assert_eq!(code(&query(&format!("{long}bb"), TYPE_A)), Some(FORMERR), "a name that is too long");
     }

@@ -169,6 +169,8 @@ struct Hall {
 const MAX_QUESTIONERS: usize = 8;
 /// Look-ups at the same time. Each holds a thread until the machine's resolver gives up, and other rooms want some.
 const MAX_LOOK_UPS: usize = 8;
+/// Of the time for a dial, each address of a name gets this part at most.
+const DIALS: u32 = 2;
 /// Questions over UDP in a second; the kernel drops what waits too long.
 const QUESTIONS_PER_SECOND: u32 = 500;
 /// Questions over one connection.
@@ -321,14 +323,8 @@ impl Hall {
         };
         let addresses = admit(&found, target.port, &self.terms.rules)
             .map_err(|(reason, address)| Stop::Refused(reason, address))?;
-        let each = self.terms.limits.dial / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-        for address in addresses {
-            let Ok(Ok(server)) = timeout(each, TcpStream::connect(address)).await else { continue };
-            if server.peer_addr().is_ok_and(|peer| peer == address) {
-                return Ok(server);
-            }
-        }
-        Err(Reason::DialFailed.into())
+        let dialled = timeout(self.terms.limits.dial, dial_any(&addresses, self.terms.limits.dial / DIALS)).await;
+        dialled.ok().flatten().ok_or_else(|| Reason::DialFailed.into())
     }
 
     /// A look-up that takes too long is not waited for, but keeps its place until it is over: its thread is not free.
@@ -353,6 +349,10 @@ impl Hall {
         let limits = &self.terms.limits;
         let (host, port) = (target.host.to_string(), target.port);
         let address = server.peer_addr().map_err(|_| Stop::Gone)?;
+        for end in [&*client, &server] {
+            // Bytes are passed on as they come; where that cannot be set, they come a little later.
+            let _ = end.set_nodelay(true);
+        }
         (self.terms.events)(Event::Opened { host: host.clone(), port, address });
         let traffic = Traffic::new();
         let ended = {
@@ -420,6 +420,17 @@ impl Hall {
         self.refuse(host, port, reason, address);
         say_last(client, &connect::refusal(reason)).await;
     }
+}
+
+/// The first address that answers, each given so much of the time.
+async fn dial_any(addresses: &[SocketAddr], each: Duration) -> Option<TcpStream> {
+    for address in addresses {
+        let Ok(Ok(server)) = timeout(each, TcpStream::connect(address)).await else { continue };
+        if server.peer_addr().is_ok_and(|peer| peer == *address) {
+            return Some(server);
+        }
+    }
+    None
 }
 
 /// What a client has said and nobody has passed on yet.

@@ -6,7 +6,7 @@
 //! host), by the address the name has at that moment ([`judge`] knows which addresses are public), and the address that
 //! was judged is the one that is dialled. Everything else is reset at once, and an [`Event`] says why.
 //!
-//! Nothing in here is about Linux: how connections are caught is the room's business.
+//! How connections are caught is the room's business; of that only [`original_destination`] is here.
 
 mod address;
 mod connect;

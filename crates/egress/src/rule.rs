@@ -17,7 +17,8 @@ const QUOTED: usize = 80;
 /// One line of an allowlist: a host and a port.
 ///
 /// `example.com:443` is that name. `*.example.com:443` is every name under it, at any depth, and not `example.com`
-/// itself. `10.1.2.3:5432` and `10.1.0.0/16:5432` are addresses, and the only way to reach one that is not public.
+/// itself. `10.1.2.3:5432` and `10.1.0.0/16:5432` are addresses, and the only way to reach one that is not public, by
+/// itself or by a name that leads to it. They are addresses as the machine sees them: to a room, `127.0.0.1` is the room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     host: Host,

@@ -533,6 +533,17 @@ fn where_nobody_answers_the_client_is_told_at_once() {
 }
 
 #[test]
+fn the_next_address_is_dialled_where_the_first_does_not_answer() {
+    let canary = Canary::new();
+    let mut rules = canary.rules("allowed.test");
+    rules.push(format!("127.0.0.3:{}", canary.port));
+    let room = Room::with(&rules, Limits::default(), |_| {
+        Ok(vec![Ipv4Addr::new(127, 0, 0, 3).into(), Ipv4Addr::LOCALHOST.into()])
+    });
+    echoes(&mut room.dial_name("allowed.test", canary.port), b"second\n");
+}
+
+#[test]
 fn a_room_has_so_many_connections_and_no_more() {
     let canary = Canary::new();
     let limits = Limits { connections: 2, ..Limits::default() };
@@ -685,6 +696,14 @@ fn a_proxy_client_that_takes_forever_is_not_waited_for() {
     client.read_to_string(&mut said).unwrap();
     assert!(said.starts_with("HTTP/1.1 408 "), "{said}");
     assert!(matches!(room.next_event(), Event::Refused { reason: Reason::TooSlow, .. }));
+}
+
+#[test]
+fn a_proxy_client_that_leaves_in_the_middle_is_let_go() {
+    let room = Room::open(&["allowed.test:443".into()]);
+    let mut client = room.ask_connect(b"CONNECT allowed.test:443 HTTP/1.1\r\nX: ");
+    client.shutdown(Shutdown::Write).unwrap();
+    is_reset(&mut client);
 }
 
 fn ways(room: &Room) -> Ways {
