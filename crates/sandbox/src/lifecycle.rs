@@ -570,6 +570,10 @@ mod tests {
             Err(RoomError::Lost("nothing runs in a fake".into()))
         }
 
+        fn changes(&self) -> std::io::Result<Option<crate::overlay::Changes>> {
+            Ok(None)
+        }
+
         fn is_alive(&self) -> bool {
             self.is_alive.load(Ordering::SeqCst)
         }
