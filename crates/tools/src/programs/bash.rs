@@ -176,9 +176,6 @@ mod tests {
         refuses(json!({ "argv": [] }), "bad_command");
         refuses(json!({ "argv": ["", "x"] }), "bad_command");
         refuses(json!({ "argv": ["ls", "a\0b"] }), "bad_command");
-        for env in [json!({ "A=B": "1" }), json!({ "": "1" }), json!({ "1A": "1" }), json!({ "A": "\0" })] {
-            refuses(json!({ "argv": ["ls"], "env": env }), "bad_env");
-        }
     }
 
     #[test]

@@ -23,12 +23,18 @@ pub(super) const NO_INTERPRETER: Known =
     Known::new("interpreter_not_found", "The room has no interpreter for the language. Use another language.");
 pub(super) const BAD_COMMAND: Known =
     Known::new("bad_command", "`argv` is empty, or a word has a NUL byte. Name a program.");
-pub(super) const BAD_ENV: Known =
-    Known::new("bad_env", "A variable has a name or a value no program can have. Use letters, digits and `_`.");
+const BAD_ENV: Known =
+    Known::new("bad_environment", "A variable has a name or a value no program can have. Use letters, digits and `_`.");
+const ENV_REFUSED: Known = Known::new(
+    "environment_refused",
+    "A variable would change which programs or libraries run. Leave it out, or set it in a script.",
+);
 pub(super) const CODE_TOO_LONG: Known =
     Known::new("code_too_long", "Long code leaves no way to pass `stdin`. Write the code to a file and run that.");
 pub(super) const NO_TERMINAL: Known =
-    Known::new("terminal_not_found", "No terminal has that name, or it was closed. Open one with `terminal_open`.");
+    Known::new("unknown_terminal", "No terminal has that name, or it was closed. Open one with `terminal_open`.");
+pub(super) const TOO_MANY_TERMINALS: Known =
+    Known::new("too_many_terminals", "Too many terminals are open. Close one with `terminal_close`.");
 pub(super) const BAD_KEY: Known = Known::new("bad_key", "There is no such key. The message names the nearest.");
 pub(super) const NOTHING_TYPED: Known =
     Known::new("nothing_typed", "Neither `text` nor `keys` holds anything. Give one of them.");
@@ -53,4 +59,4 @@ pub(super) fn terminal_modes(own: &[&Known]) -> Vec<FailureMode> {
     said(own.iter().chain(&[&NO_TERMINAL, &ROOM_LOST]).copied())
 }
 
-const STARTS: [&Known; 6] = [&BAD_ENV, &OUTSIDE, &BAD_PATH, &WALL_MISSING, &ROOM_FAILED, &ROOM_LOST];
+const STARTS: [&Known; 7] = [&BAD_ENV, &ENV_REFUSED, &OUTSIDE, &BAD_PATH, &WALL_MISSING, &ROOM_FAILED, &ROOM_LOST];

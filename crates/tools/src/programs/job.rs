@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use toolgate_contract::{Fault, Job, JobLimits};
 
-use super::fault::{BAD_COMMAND, BAD_ENV};
+use super::fault::BAD_COMMAND;
 use crate::{Cx, files::text::brief};
 
-/// A job, if it is one that can be started.
+/// A job, if it is one that can be started. Which variables may be set is for the room to say.
 pub(super) fn job(
     cx: &Cx,
     argv: Vec<String>,
@@ -20,17 +20,8 @@ pub(super) fn job(
         return Err(BAD_COMMAND.failed("`argv` names no program", "Give the program as the first word."));
     }
     if let Some(word) = argv.iter().find(|word| word.contains('\0')) {
-        return Err(BAD_COMMAND.failed(format!("`{}` has a NUL byte in it", seen(word)), "Write it without."));
-    }
-    for (name, value) in &env {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(is_name) {
-            let message = format!("`{}` is not the name of a variable", seen(name));
-            return Err(BAD_ENV.failed(message, "Use letters, digits and `_`."));
-        }
-        if value.contains('\0') {
-            return Err(BAD_ENV.failed(format!("the value of `{name}` has a NUL byte in it"), "Write it without."));
-        }
+        let word = word.escape_debug().to_string();
+        return Err(BAD_COMMAND.failed(format!("`{}` has a NUL byte in it", brief(&word)), "Write it without."));
     }
     Ok(Job { argv, cwd: directory(cx, cwd)?, env, stdin, limits })
 }
@@ -49,8 +40,4 @@ fn directory(cx: &Cx, cwd: Option<&str>) -> Result<String, Fault> {
         }
     }
     Ok(names.join("/"))
-}
-
-fn seen(text: &str) -> String {
-    brief(&text.escape_debug().to_string()).into_owned()
 }

@@ -17,7 +17,7 @@ pub(crate) fn tool() -> Tool {
             summary: "End a terminal and everything that runs on it.".into(),
             description:
                 "Ends the terminal's program and whatever it started, and says how the program ended. Close what \
-                you no longer need: terminals that are left open are ended when nobody has used them for a while."
+                you no longer need: terminals that are left open are ended when nobody has used them for ten minutes."
                     .into(),
             category: Category::Terminal,
             action: ActionType::CodeWrite,
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_terminal_that_is_not_there_is_told_by_the_room() {
-        let fault = Fault::failed("terminal_not_found", "there is no terminal `t9`", "Open one.");
+        let fault = Fault::failed("unknown_terminal", "there is no terminal `t9`", "Open one.");
         let stage = Stage::answering([Err(fault.clone())]);
         assert_eq!(stage.call(tool, json!({ "terminal": "t9" })), Err(fault));
     }

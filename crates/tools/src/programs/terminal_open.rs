@@ -12,7 +12,7 @@ use toolgate_contract::{
 
 use super::{
     AT_ONCE, NEEDS,
-    fault::{BAD_COMMAND, NO_PROGRAM, start_modes},
+    fault::{BAD_COMMAND, NO_PROGRAM, TOO_MANY_TERMINALS, start_modes},
     job::job,
 };
 use crate::{Answer, Cx, Tool};
@@ -28,7 +28,7 @@ pub(crate) fn tool() -> Tool {
             description: "Starts a program (bash, when `argv` is left out) on a terminal of its own and returns the \
                 terminal's name. For what asks questions or goes on for long: a debugger, a REPL, a server. For a command \
                 that ends by itself `bash` is simpler. Type with `terminal_send`, look with `terminal_read`, end it with \
-                `terminal_close`. It stays until then, until its program ends, or until nobody has used it for a while."
+                `terminal_close`. It stays until then, until its program ends, or until nobody has used it for ten minutes."
                 .into(),
             category: Category::Terminal,
             action: ActionType::CodeWrite,
@@ -44,7 +44,7 @@ pub(crate) fn tool() -> Tool {
                     arguments: json!({ "argv": ["python3"], "columns": 160 }),
                 },
             ],
-            failures: start_modes(&[&NO_PROGRAM, &BAD_COMMAND]),
+            failures: start_modes(&[&NO_PROGRAM, &BAD_COMMAND, &TOO_MANY_TERMINALS]),
             ..ToolDef::default()
         },
         |input: &Input| CommandLine {
@@ -149,6 +149,5 @@ mod tests {
         let code = |arguments| Stage::quiet().call(tool, arguments).unwrap_err().code;
         assert_eq!(code(json!({ "cwd": "/etc" })), "path_outside_workspace");
         assert_eq!(code(json!({ "argv": [] })), "bad_command");
-        assert_eq!(code(json!({ "env": { "A B": "" } })), "bad_env");
     }
 }

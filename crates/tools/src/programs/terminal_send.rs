@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_terminal_that_is_not_there_is_told_by_the_room() {
-        let fault = Fault::failed("terminal_not_found", "there is no terminal `t9`", "Open one.");
+        let fault = Fault::failed("unknown_terminal", "there is no terminal `t9`", "Open one.");
         let stage = Stage::answering([Err(fault.clone())]);
         assert_eq!(stage.call(tool, json!({ "terminal": "t9", "text": "x" })), Err(fault));
     }
