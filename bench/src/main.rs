@@ -5,6 +5,7 @@
 
 mod echo;
 mod grep;
+mod rooms;
 mod server;
 
 use std::{
@@ -30,8 +31,10 @@ enum What {
     Echo(Options),
     /// A search of a large tree: the `grep` tool beside ripgrep
     Grep(Options),
-    /// Both
+    /// Both of these
     All(Options),
+    /// A program in a room, cold and warm, beside a bare `posix_spawn` of it
+    Rooms(rooms::Options),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -54,14 +57,28 @@ struct Options {
 }
 
 fn main() -> anyhow::Result<()> {
-    let (options, echo, grep) = match Cli::parse().what {
-        What::Echo(options) => (options, true, false),
-        What::Grep(options) => (options, false, true),
-        What::All(options) => (options, true, true),
-    };
+    match Cli::parse().what {
+        What::Echo(options) => measure_servers(&options, true, false),
+        What::Grep(options) => measure_servers(&options, false, true),
+        What::All(options) => measure_servers(&options, true, true),
+        What::Rooms(options) => measure_rooms(&options),
+    }
+}
+
+fn measure_rooms(options: &rooms::Options) -> anyhow::Result<()> {
+    let report = rooms::measure(options)?;
+    let mut out = stdout().lock();
+    match options.json {
+        true => writeln!(out, "{:#}", json!({ "rooms": report }))?,
+        false => writeln!(out, "{report}")?,
+    }
+    Ok(())
+}
+
+fn measure_servers(options: &Options, echo: bool, grep: bool) -> anyhow::Result<()> {
     let programs = build()?;
-    let echo = echo.then(|| echo::measure(&programs, &options)).transpose()?;
-    let grep = grep.then(|| grep::measure(&programs, &options)).transpose()?;
+    let echo = echo.then(|| echo::measure(&programs, options)).transpose()?;
+    let grep = grep.then(|| grep::measure(&programs, options)).transpose()?;
     let mut out = stdout().lock();
     if options.json {
         writeln!(out, "{:#}", json!({ "echo": echo, "grep": grep }))?;
