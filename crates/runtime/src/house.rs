@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Needs, nearest};
+use toolgate_contract::{AgentName, Digest, Fault, Files, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, decide};
 use toolgate_guard::shell;
 use toolgate_store::Store;
@@ -107,11 +107,27 @@ impl House {
         catalog.iter().filter(|entry| !matches!(self.shown_to(agent, entry), Decision::Deny(_)))
     }
 
-    /// Where a tool with these needs runs.
-    pub(crate) fn place_of(&self, category: Category, needs: &Needs) -> Place {
-        match self.config.backend_for(category) {
-            Place::Inline if needs.room() => Place::DenyAll,
-            place => place,
+    /// Where a call of this tool runs, or why nowhere. A tool that needs nothing runs here whatever the config says.
+    pub(crate) fn place_of(&self, def: &ToolDef) -> Result<Place, Fault> {
+        if def.needs.is_nothing() {
+            return Ok(Place::Inline);
+        }
+        match self.config.backend_for(def.category) {
+            Place::Room => Ok(Place::Room),
+            Place::Inline if !def.needs.room() => Ok(Place::Inline),
+            Place::Inline | Place::DenyAll => Err(Fault::refused(
+                "no_room",
+                format!("tool `{}` needs a room, and category `{}` has none", def.name, def.category),
+                "Give the category a backend under `sandboxing` in the config.",
+            )),
+            Place::Unavailable { backend, source } => Err(Fault::refused(
+                "backend_unavailable",
+                format!(
+                    "category `{}` is to run in backend `{backend}` ({source}), which this build does not have",
+                    def.category
+                ),
+                "Remove that line to run file tools on the opened workspace, or use a build with the backend.",
+            )),
         }
     }
 

@@ -22,6 +22,7 @@ use toolgate_guard::{json, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
+    Whereabouts,
     catalog::{Catalog, Entry},
     clean::{Cleaned, clean},
     config::Place,
@@ -247,33 +248,12 @@ fn place(
     watch: &Watch,
 ) -> Result<(Hands, Option<Ledger>), Fault> {
     let def = &entry.tool.def;
-    if !permit.needs().is_nothing() {
-        match house.place_of(def.category, permit.needs()) {
-            Place::Inline | Place::Room => {}
-            Place::DenyAll => {
-                return Err(Fault::refused(
-                    "no_room",
-                    format!("tool `{}` needs a room, and category `{}` has none", def.name, def.category),
-                    "Give the category a backend under `sandboxing` in the config.",
-                ));
-            }
-            Place::Unavailable { backend, source } => {
-                return Err(Fault::refused(
-                    "backend_unavailable",
-                    format!(
-                        "category `{}` is to run in backend `{backend}` ({source}), which this build does not have",
-                        def.category
-                    ),
-                    "Remove that line to run file tools on the opened workspace, or use a build with the backend.",
-                ));
-            }
-        }
-    }
+    house.place_of(def)?;
     let workspace = house.workspace(agent, &permit)?;
     let (programs, ledger) = match &workspace {
         Some(workspace) if permit.needs().exec => {
             let protected = &house.config.protected;
-            let (programs, ledger) = house.quarters.programs(&agent.name.0, workspace.root(), protected, permit);
+            let (programs, ledger) = house.quarters.programs(agent, workspace.root(), protected, permit);
             (Some(programs), Some(ledger))
         }
         _ => (None, None),
@@ -657,4 +637,19 @@ pub(crate) fn preview(house: &House, call: &Call) -> Result<(Meaning, Decision),
     let meaning = classify(house, agent, entry, &input)?;
     let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
     Ok((meaning, decision))
+}
+
+/// Where it would run, without running it.
+pub(crate) fn whereabouts(house: &House, call: &Call) -> Result<Whereabouts, Fault> {
+    let catalog = house.catalog();
+    let (agent, entry) = find(house, &catalog, call)?;
+    let def = &entry.tool.def;
+    Ok(match (house.place_of(def), house.workspace_path(&agent.name)) {
+        (Err(fault), _) => Whereabouts::Nowhere { why: fault.message, remedy: fault.remedy },
+        (Ok(Place::Room), Some(workspace)) if def.needs.exec => {
+            let spec = house.quarters.spec(agent, workspace, &house.config.protected, &def.needs);
+            Whereabouts::Room { spec: Box::new(spec) }
+        }
+        (Ok(_), _) => Whereabouts::Here,
+    })
 }

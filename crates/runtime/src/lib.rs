@@ -24,6 +24,7 @@ use toolgate_tools::{Protected, Workspace};
 
 pub use catalog::BadTool;
 pub use house::{Fatal, Watch};
+pub use rooms::{hidden_from_rooms, protected_in};
 pub use toolgate_contract as contract;
 pub use toolgate_sandbox as sandbox;
 pub use toolgate_store as store;
@@ -83,6 +84,28 @@ pub struct Explanation {
     /// The verdict and its reasons.
     #[serde(flatten)]
     pub decided: Decided,
+    /// Where it would run.
+    pub place: Whereabouts,
+}
+
+/// Where a call would run.
+#[derive(Debug, Clone, serde::Serialize)]
+#[serde(tag = "runs", rename_all = "snake_case")]
+pub enum Whereabouts {
+    /// In this process.
+    Here,
+    /// In a room.
+    Room {
+        /// What the room would be.
+        spec: Box<sandbox::RoomSpec>,
+    },
+    /// Nowhere: it is refused, whatever is decided about it.
+    Nowhere {
+        /// Why.
+        why: String,
+        /// What to do about it.
+        remedy: String,
+    },
 }
 
 /// A tool as an agent sees it.
@@ -124,7 +147,7 @@ impl Runtime {
                 .map_err(|fault| OpenError::Workspace { agent: agent.clone(), fault })?;
             workspaces.insert(agent.clone(), workspace);
         }
-        let policy_digest = config.policy.digest()?;
+        let policy_digest = config.digest()?;
         let catalog = ArcSwap::from_pointee(catalog);
         let clock = Arc::new(SystemClock);
         let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden));
@@ -175,8 +198,9 @@ impl Runtime {
     /// What would be decided about a call. Nothing runs, nothing is recorded.
     pub fn explain(&self, call: &Call) -> Result<Explanation, Fault> {
         let (meaning, decision) = invoke::preview(&self.house, call)?;
+        let place = invoke::whereabouts(&self.house, call)?;
         let invoke::Meaning { action, effects, risk, class, .. } = meaning;
-        Ok(Explanation { action, class, risk, effects, decided: decision.decided() })
+        Ok(Explanation { action, class, risk, effects, decided: decision.decided(), place })
     }
 
     /// The tools this agent may know of, by name.

@@ -5,20 +5,25 @@
 //! call's [`Ledger`], from which the road takes what it records.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
-use toolgate_contract::{Fault, Files, Job, Ran, Receipt, TerminalSize};
-use toolgate_gate::{Constraints, NetworkMode, Permit};
+use toolgate_contract::{Fault, Files, Job, Needs, Ran, Receipt, TerminalSize};
+use toolgate_gate::{Agent, Constraints, NetworkMode, Permit};
+use toolgate_guard::shell::profiles::Profile;
 use toolgate_sandbox::{
     Backend, Egress, Io, Lease, Monotonic, Owner, ProcessBackend, RoomSpec, Rooms, WorkspaceMode, WorkspaceSpec,
 };
 use toolgate_tools::{Programs, Seen, StopFlag};
 
-use crate::{config::RoomSettings, terminals::Terminals};
+use crate::{
+    config::{RoomSettings, real},
+    terminals::Terminals,
+};
 
 /// How often rooms are looked at that nobody uses.
 const TICK: Duration = Duration::from_secs(5);
@@ -40,20 +45,21 @@ pub(crate) struct Quarters {
 
 impl Quarters {
     pub(crate) fn new(dir: Option<PathBuf>, settings: RoomSettings, hidden: Vec<PathBuf>) -> Self {
+        let hidden = hidden_from_rooms(hidden);
         Self { dir, settings, hidden, rooms: OnceLock::new(), terminals: Arc::default() }
     }
 
     /// The room for one call, as its body sees it, and where is noted what stood.
     pub(crate) fn programs(
         self: &Arc<Self>,
-        agent: &str,
+        agent: &Agent,
         workspace: &Path,
         protected: &[String],
         permit: Permit,
     ) -> (Arc<dyn Programs>, Ledger) {
         let ledger = Ledger::default();
-        let spec = self.spec(workspace, protected, &permit);
-        let owner = Owner { agent: agent.to_owned(), task: None };
+        let spec = self.spec(agent, workspace, protected, permit.needs());
+        let owner = Owner { agent: agent.name.0.to_string(), task: None };
         let room = CallRoom {
             quarters: self.clone(),
             owner,
@@ -65,22 +71,27 @@ impl Quarters {
         (Arc::new(room), ledger)
     }
 
-    fn spec(&self, workspace: &Path, protected: &[String], permit: &Permit) -> RoomSpec {
-        let mode = match permit.needs().files {
-            Files::Write => WorkspaceMode::ReadWrite,
-            Files::Read | Files::None => WorkspaceMode::ReadOnly,
+    /// The room an agent gets for a tool with these needs. Where its profile is for reading, so is the room.
+    pub(crate) fn spec(&self, agent: &Agent, workspace: &Path, protected: &[String], needs: &Needs) -> RoomSpec {
+        let profile = agent.profile.as_ref().map(|profile| &profile.value);
+        let mode = match needs.files {
+            Files::Write if !profile.is_some_and(Profile::only_reads) => WorkspaceMode::ReadWrite,
+            Files::Write | Files::Read | Files::None => WorkspaceMode::ReadOnly,
         };
-        // Absolute names are the runtime's own files elsewhere, and rooms do not see those at all.
-        let named = protected.iter().filter(|name| !Path::new(name).is_absolute()).cloned();
-        let mut protected: Vec<String> = PROTECTED.map(str::to_owned).into_iter().chain(named).collect();
-        protected.sort();
-        protected.dedup();
+        let egress = match profile {
+            Some(profile) if profile.stays_offline() => Egress::Deny,
+            Some(_) | None => egress(&agent.constraints),
+        };
         RoomSpec {
-            workspace: Some(WorkspaceSpec { path: workspace.to_owned(), mode, protected }),
-            visible: self.settings.visible.clone(),
+            workspace: Some(WorkspaceSpec {
+                path: workspace.to_owned(),
+                mode,
+                protected: protected_in(workspace, protected),
+            }),
+            visible: self.settings.shown(),
             hidden: self.hidden.clone(),
             path_prefixes: self.settings.path_prefixes.clone(),
-            egress: egress(permit.constraints()),
+            egress,
             limits: self.settings.limits,
             tier: self.settings.tier,
             accepted_gaps: self.settings.accepted_gaps.clone(),
@@ -104,6 +115,24 @@ impl Quarters {
         watch(&rooms, &self.terminals);
         Ok(rooms)
     }
+}
+
+/// The names in a workspace that no program changes: what is executed by others later, and what the config protects
+/// ([`Config::protected`](crate::config::Config::protected)).
+pub fn protected_in(workspace: &Path, config: &[String]) -> Vec<String> {
+    // An absolute name is one of the runtime's own files. Where it lies elsewhere, rooms do not see it at all.
+    let named = config.iter().filter_map(|name| match Path::new(name).is_absolute() {
+        true => real(Path::new(name)).strip_prefix(workspace).ok()?.to_str().map(str::to_owned),
+        false => Some(name.clone()),
+    });
+    let names: BTreeSet<String> = PROTECTED.map(str::to_owned).into_iter().chain(named).collect();
+    names.into_iter().filter(|name| !name.is_empty()).collect()
+}
+
+/// Paths that no room sees, as a room would come across them: a link on the way to them hides nothing.
+pub fn hidden_from_rooms(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let paths: BTreeSet<PathBuf> = paths.into_iter().map(|path| real(&path)).collect();
+    paths.into_iter().collect()
 }
 
 impl fmt::Debug for Quarters {
@@ -189,20 +218,28 @@ impl CallRoom {
         let take = || Ok(Arc::new(self.quarters.rooms()?.lease(&self.owner, &self.spec)?));
         self.lease.get_or_init(take).as_ref().map_err(Clone::clone)
     }
+
+    /// The job with no more time than the operator gives any program.
+    fn bounded(&self, job: &Job) -> Job {
+        let mut job = job.clone();
+        job.limits.wall = self.quarters.settings.timeout.map_or(job.limits.wall, |most| most.min(job.limits.wall));
+        job
+    }
 }
 
 impl Programs for CallRoom {
     fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault> {
         let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
-        let ran = self.lease()?.run(&self.permit, job, io)?;
+        let ran = self.lease()?.run(&self.permit, &self.bounded(job), io)?;
         self.ledger.note(&ran);
         Ok(ran)
     }
 
     fn open_terminal(&self, job: &Job, size: TerminalSize) -> Result<String, Fault> {
-        let lease = self.lease()?.clone();
-        let terminal = lease.open_terminal(&self.permit, job, size)?;
-        let (name, receipt) = self.quarters.terminals.keep(&self.owner.agent, lease, terminal, size)?;
+        let (lease, job) = (self.lease()?.clone(), self.bounded(job));
+        let terminal = lease.open_terminal(&self.permit, &job, size)?;
+        let (name, receipt) =
+            self.quarters.terminals.keep(&self.owner.agent, lease, terminal, size, job.limits.wall)?;
         self.ledger.noted().receipt = Some(receipt);
         Ok(name)
     }

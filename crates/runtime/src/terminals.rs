@@ -1,7 +1,8 @@
 //! Terminals that stay open between calls, each with the screen a person would see.
 //!
 //! A terminal belongs to the agent that opened it; to any other agent it does not exist. It holds a lease on its room,
-//! and ends when it is closed, when its program ends and the end was seen, or when nobody has touched it for long.
+//! and ends when it is closed, when its program ends and the end was seen, when its time is over, or when nobody has
+//! touched it for long.
 
 use std::{
     collections::BTreeMap,
@@ -36,6 +37,9 @@ struct Open {
     _lease: Arc<Lease>,
     screen: vt100::Parser,
     receipt: Receipt,
+    opened: Instant,
+    /// The longest it stays, also when somebody uses it.
+    life: Duration,
     touched: Instant,
     running: bool,
 }
@@ -48,6 +52,7 @@ impl Terminals {
         lease: Arc<Lease>,
         terminal: Box<dyn Terminal>,
         size: TerminalSize,
+        life: Duration,
     ) -> Result<(String, Receipt), Fault> {
         let mut all = self.all();
         if all.keys().filter(|(owner, _)| owner == agent).count() >= MOST {
@@ -64,6 +69,8 @@ impl Terminals {
             _lease: lease,
             screen: vt100::Parser::new(at_least_one(size.rows), at_least_one(size.columns), SCROLLBACK),
             receipt: receipt.clone(),
+            opened: Instant::now(),
+            life,
             touched: Instant::now(),
             running: true,
         };
@@ -102,19 +109,27 @@ impl Terminals {
         Ok(terminal.end()?)
     }
 
-    /// Ends those nobody has touched for long.
+    /// Ends those whose time is over, and those nobody has touched for long.
     pub(crate) fn tick(&self) {
-        let is_idle = |open: &Arc<Mutex<Open>>| open.try_lock().is_ok_and(|open| open.touched.elapsed() > IDLE);
+        let is_over = |open: &Arc<Mutex<Open>>| {
+            open.try_lock().is_ok_and(|open| open.is_overdue() || open.touched.elapsed() > IDLE)
+        };
         let mut all = self.all();
-        let idle: Vec<_> = all.iter().filter(|(_, open)| is_idle(open)).map(|(key, _)| key.clone()).collect();
-        let ended: Vec<_> = idle.into_iter().filter_map(|key| all.remove(&key)).collect();
+        let over: Vec<_> = all.iter().filter(|(_, open)| is_over(open)).map(|(key, _)| key.clone()).collect();
+        let ended: Vec<_> = over.into_iter().filter_map(|key| all.remove(&key)).collect();
         drop(all);
         // Ending takes its time, and nobody else has to wait for it.
         drop(ended);
     }
 
     fn find(&self, agent: &str, name: &str) -> Result<Arc<Mutex<Open>>, Fault> {
-        self.all().get(&(agent.to_owned(), name.to_owned())).cloned().ok_or_else(|| unknown(name))
+        let key = (agent.to_owned(), name.to_owned());
+        let open = self.all().get(&key).cloned().ok_or_else(|| unknown(name))?;
+        if lock(&open).is_overdue() {
+            self.all().remove(&key);
+            return Err(unknown(name));
+        }
+        Ok(open)
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<Mutex<Open>>>> {
@@ -135,11 +150,15 @@ fn unknown(name: &str) -> Fault {
     Fault::failed(
         "unknown_terminal",
         format!("there is no terminal `{name}`"),
-        "Open one with `terminal_open`; a terminal is closed when nobody uses it for ten minutes.",
+        "Open one with `terminal_open`; a terminal is closed when its time is over or nobody uses it for ten minutes.",
     )
 }
 
 impl Open {
+    fn is_overdue(&self) -> bool {
+        self.opened.elapsed() > self.life
+    }
+
     /// Reads until it is quiet.
     fn listen(&mut self, wait: Duration, stop: &StopFlag) -> Result<(), Fault> {
         let until = Instant::now() + wait;

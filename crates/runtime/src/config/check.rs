@@ -4,15 +4,18 @@ use std::{borrow::Cow, collections::BTreeSet, ops::RangeInclusive};
 
 use toolgate_contract::{ActionRegistry, ActionType, AgentName, BadAction, Level, Permission, Risk, SafetyClass};
 use toolgate_gate::{CodeIsolation, FileScope, GitLevel, NetworkMode, Policy, TerminalMode, condition::Condition};
+use toolgate_guard::shell::profiles::Profile;
 
 use super::{
     Limits,
+    commands::{self, CommandRule},
     file::{
         AgentFile, AskFile, ConfigFile, ConstraintsFile, LevelFile, LimitsFile, ListedFile, PermissionFile, RulesFile,
         ToolFile,
     },
     findings::{Findings, Said, Spot},
     load::{At, Entries, ListOr, Mark, Outline, WordOr, instead},
+    rooms::{self, RoomsLayer},
     sandboxing::{self, Sandboxing},
     trust,
     words::{Port, parse_host},
@@ -27,7 +30,9 @@ pub(super) struct Layer {
     pub(super) max_concurrency: Option<Said<usize>>,
     pub(super) max_input_bytes: Option<Said<usize>>,
     pub(super) protected: Vec<Said<String>>,
+    pub(super) commands: Vec<CommandRule>,
     pub(super) sandboxing: Sandboxing,
+    pub(super) rooms: RoomsLayer,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) initial_level: Option<Said<Level>>,
     /// Every tool name in the file, for the day the catalog is known.
@@ -56,6 +61,7 @@ pub(super) struct AgentLayer {
     pub(super) level: Option<Said<Level>>,
     pub(super) roles: Option<Said<BTreeSet<String>>>,
     pub(super) workspace: Option<Said<String>>,
+    pub(super) profile: Option<Said<Profile>>,
     pub(super) rules: RulesLayer,
     pub(super) constraints: ConstraintsLayer,
 }
@@ -146,6 +152,13 @@ impl<'a> Check<'a> {
             max_concurrency,
             max_input_bytes,
             protected: self.protected(file.protected.as_deref().unwrap_or_default()),
+            commands: commands::check(&mut self, file.commands.as_deref().unwrap_or_default()),
+            rooms: file
+                .sandboxing
+                .as_ref()
+                .and_then(|block| block.subprocess.as_ref())
+                .map(|block| rooms::check(&mut self, block))
+                .unwrap_or_default(),
             sandboxing: file.sandboxing.as_ref().map(|block| sandboxing::check(&mut self, block)).unwrap_or_default(),
             levels: self.levels(file),
             initial_level: file.trust.as_ref().and_then(|block| trust::check(&mut self, block)),
@@ -163,16 +176,16 @@ impl<'a> Check<'a> {
     }
 
     fn trusted_blocks(&self, file: &ConfigFile) -> Vec<Said<&'static str>> {
-        [
-            ("actions", file.actions.is_some()),
-            ("sandboxing", file.sandboxing.is_some()),
-            ("tool_access", file.tool_access.is_some()),
-            ("trust", file.trust.is_some()),
-        ]
-        .into_iter()
-        .filter(|(_, there)| *there)
-        .map(|(block, _)| Said { value: block, spot: self.spot(self.key(&[block])) })
-        .collect()
+        let sandboxing = file.sandboxing.as_ref();
+        let blocks: [(&[&str], &str, bool); 5] = [
+            (&["actions"], "actions", file.actions.is_some()),
+            (&["sandboxing", "docker"], "docker", sandboxing.is_some_and(|block| block.docker.is_some())),
+            (&["sandboxing", "k8s"], "k8s", sandboxing.is_some_and(|block| block.k8s.is_some())),
+            (&["tool_access"], "tool_access", file.tool_access.is_some()),
+            (&["trust"], "trust", file.trust.is_some()),
+        ];
+        let there = blocks.into_iter().filter(|(_, _, there)| *there);
+        there.map(|(path, name, _)| Said { value: name, spot: self.spot(self.key(path)) }).collect()
     }
 
     // ---- lists ----
@@ -332,6 +345,7 @@ impl<'a> Check<'a> {
                 Said { value, spot: self.spot(mark) }
             }),
             workspace: agent.workspace.as_ref().and_then(|path| self.workspace(path)),
+            profile: agent.profile.as_ref().and_then(|profile| commands::profile(self, profile)),
             rules: self.three_lists(agent.denied.as_ref(), agent.ask.as_ref(), agent.allowed.as_ref()),
             constraints: agent.constraints.as_ref().map(|given| self.constraints(given)).unwrap_or_default(),
         };

@@ -17,6 +17,7 @@ pub(super) struct ConfigFile {
     pub(super) agents: Option<Entries<AgentFile>>,
     pub(super) limits: Option<LimitsFile>,
     pub(super) protected: Option<Vec<At<String>>>,
+    pub(super) commands: Option<Vec<At<CommandRuleFile>>>,
     pub(super) sandboxing: Option<SandboxingFile>,
     pub(super) tool_access: Option<ToolAccessFile>,
     pub(super) trust: Option<TrustFile>,
@@ -64,10 +65,44 @@ pub(super) struct AgentFile {
     pub(super) level: Option<At<String>>,
     pub(super) roles: Option<Vec<At<String>>>,
     pub(super) workspace: Option<At<String>>,
+    pub(super) profile: Option<At<WordOr<ProfileFile>>>,
     pub(super) denied: Option<ListedFile>,
     pub(super) ask: Option<AskFile>,
     pub(super) allowed: Option<ListedFile>,
     pub(super) constraints: Option<ConstraintsFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProfileFile {
+    pub(super) custom: Option<CommandListsFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CommandListsFile {
+    pub(super) allow: Option<Vec<At<String>>>,
+    pub(super) ask: Option<Vec<At<String>>>,
+    pub(super) deny: Option<Vec<At<String>>>,
+    pub(super) default: Option<At<String>>,
+    pub(super) write_redirect: Option<At<String>>,
+    pub(super) unparsable: Option<At<String>>,
+    pub(super) own_programs: Option<At<String>>,
+    pub(super) not_plain: Option<At<String>>,
+    pub(super) waive: Option<Vec<At<String>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CommandRuleFile {
+    pub(super) id: Option<At<String>>,
+    pub(super) pattern: Option<At<String>>,
+    pub(super) severity: Option<At<String>>,
+    pub(super) reason: Option<At<String>>,
+    #[serde(rename = "match")]
+    pub(super) must: Option<Vec<At<String>>>,
+    #[serde(rename = "not_match")]
+    pub(super) must_not: Option<Vec<At<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,9 +160,19 @@ pub(super) struct SandboxingFile {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SubprocessFile {
     pub(super) timeout_seconds: Option<At<u64>>,
-    pub(super) workspace_only: Option<bool>,
-    pub(super) restricted_path: Option<bool>,
+    pub(super) memory_limit: Option<At<String>>,
+    pub(super) pids_limit: Option<At<u64>>,
+    pub(super) cpu_seconds: Option<At<u64>>,
+    pub(super) disk_limit: Option<At<String>>,
+    pub(super) tmpfs_size: Option<At<String>>,
+    pub(super) open_files: Option<At<u64>>,
+    pub(super) workspace_only: Option<At<bool>>,
+    pub(super) restricted_path: Option<At<bool>>,
+    pub(super) visible: Option<Vec<At<String>>>,
     pub(super) extra_safe_path_prefixes: Option<Vec<At<String>>>,
+    pub(super) tier: Option<At<String>>,
+    pub(super) accepted_gaps: Option<Vec<At<String>>>,
+    pub(super) lifecycle: Option<LifecycleFile>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -157,6 +202,7 @@ pub(super) struct LifecycleFile {
     pub(super) strategy: Option<At<String>>,
     pub(super) grace_seconds: Option<At<u64>>,
     pub(super) max_idle_seconds: Option<At<u64>>,
+    pub(super) max_rooms: Option<At<u64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -33,6 +33,13 @@ pub(super) struct Said<T> {
     pub(super) spot: Spot,
 }
 
+impl<T> Said<T> {
+    /// The same place, another value.
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Said<U> {
+        Said { value: change(self.value), spot: self.spot }
+    }
+}
+
 /// The files, and all that is wrong with them or worth knowing.
 #[derive(Debug, Default)]
 pub(super) struct Findings {

@@ -1,21 +1,25 @@
 //! Trusted layers on top of each other, and what comes out: a policy and settings.
 //!
-//! A later file adds to lists and replaces single values, field by field. What an agent may not do, loosening its
+//! A later file adds to lists and replaces single values, field by field; what a room has and an agent's hosts are
+//! replaced as a whole. What an agent may not do, loosening its
 //! level, is judged once all files have spoken, because a later file may still change the level.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use toolgate_contract::{ActionRegistry, AgentName, Category, Level, SourceLine};
 use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Rules, Sourced};
+use toolgate_guard::shell::profiles::Profile;
 
 use super::{
-    AgentSettings, Config, Limits, Mentions,
+    AgentSettings, Config, Limits, Mentions, RoomSettings,
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
+    commands,
     findings::{Findings, Said, Spot},
+    rooms::Voice,
     sandboxing::Sandboxing,
 };
 
@@ -27,6 +31,8 @@ pub(super) struct Draft {
     limits: Limits,
     protected: Vec<String>,
     sandboxing: Sandboxing,
+    rooms: RoomSettings,
+    room_dirs: Vec<Said<PathBuf>>,
     initial_level: Option<Said<Level>>,
     level_descriptions: BTreeMap<Level, String>,
     mentions: Vec<Said<String>>,
@@ -37,6 +43,7 @@ struct AgentDraft {
     level: Option<Said<Level>>,
     roles: BTreeSet<String>,
     workspace: Option<Said<String>>,
+    profile: Option<Said<Profile>>,
     rules: Rules,
     constraints: ConstraintsLayer,
 }
@@ -61,6 +68,8 @@ impl Draft {
             limits: Limits::built_in(),
             protected: super::PROTECTED.map(str::to_owned).to_vec(),
             sandboxing: Sandboxing::default(),
+            rooms: RoomSettings::default(),
+            room_dirs: Vec::new(),
             initial_level: None,
             level_descriptions: BTreeMap::new(),
             mentions: Vec::new(),
@@ -86,7 +95,10 @@ impl Draft {
             self.limits.max_input_bytes = most.value;
         }
         self.protected.extend(layer.protected.into_iter().map(|name| name.value));
+        commands::add(&mut self.policy.commands, layer.commands, findings);
         self.sandboxing.merge(layer.sandboxing);
+        self.room_dirs.extend(layer.rooms.directories().cloned());
+        layer.rooms.apply(&mut self.rooms, Voice::Trusted, findings);
         self.initial_level = layer.initial_level.or(self.initial_level.take());
         self.mentions.extend(layer.mentions);
     }
@@ -109,8 +121,7 @@ impl Draft {
 
     /// All files have spoken. Workspaces are joined to the directory of their file, and not looked at yet.
     pub(super) fn finish(self, cwd: &Path, findings: &mut Findings) -> Config {
-        let Self { mut policy, agents, limits, protected, sandboxing, initial_level, level_descriptions, mentions } =
-            self;
+        let Self { mut policy, agents, limits, protected, initial_level, level_descriptions, .. } = self;
         policy.agents.clear();
         let mut settings = BTreeMap::new();
         let mut workspaces = Vec::new();
@@ -130,6 +141,7 @@ impl Draft {
             overlay(Arc::make_mut(&mut agent.constraints), draft.constraints, &bound, findings);
             agent.roles = draft.roles;
             agent.rules = draft.rules;
+            agent.profile = draft.profile.map(|profile| findings.sourced(profile));
             let workspace = match draft.workspace {
                 None => cwd.to_owned(),
                 Some(said) => {
@@ -148,9 +160,10 @@ impl Draft {
             level_descriptions,
             notes: Vec::new(),
             files: Vec::new(),
-            places: sandboxing.places(findings),
-            rooms: super::RoomSettings::default(),
-            mentions: Mentions { names: mentions, texts: findings.texts.clone() },
+            places: self.sandboxing.places(findings),
+            rooms: self.rooms,
+            room_dirs: self.room_dirs,
+            mentions: Mentions { names: self.mentions, texts: findings.texts.clone() },
             workspaces,
         }
     }
@@ -163,6 +176,7 @@ impl AgentDraft {
             self.roles = roles.value;
         }
         self.workspace = layer.workspace.or(self.workspace.take());
+        self.profile = layer.profile.or(self.profile.take());
         add_rules(&mut self.rules, layer.rules, findings);
         let (earlier, later) = (std::mem::take(&mut self.constraints), layer.constraints);
         self.constraints = ConstraintsLayer {

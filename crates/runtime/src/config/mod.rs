@@ -10,6 +10,7 @@
 //! put its hash on the list ([`trust_file`]): an agent must not configure its own cage.
 
 mod check;
+mod commands;
 mod error;
 mod file;
 mod findings;
@@ -30,7 +31,8 @@ use std::{
     sync::Arc,
 };
 
-use toolgate_contract::{ActionRegistry, AgentName, Category, Digest, Level, SourceLine};
+use serde::Serialize;
+use toolgate_contract::{ActionRegistry, ActionType, AgentName, Category, Digest, Level, Risk, SourceLine, digest};
 use toolgate_gate::Policy;
 
 use check::Check;
@@ -73,6 +75,8 @@ pub struct Config {
     mentions: Mentions,
     /// The agents that set a workspace, and where.
     workspaces: Vec<(AgentName, Spot)>,
+    /// The directories rooms are to see, and where they are named.
+    room_dirs: Vec<Said<PathBuf>>,
 }
 
 /// The tool names in a config, and the texts they are in: only those that no tool has are ever shown.
@@ -99,7 +103,8 @@ pub struct Limits {
 }
 
 /// Where tools of one category run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     /// In this process, on the opened workspace.
     Inline,
@@ -187,6 +192,7 @@ impl Config {
         let mut config = build(&layers, &sources.cwd, &mut findings);
         config.move_agent(sources);
         config.open_workspaces(&mut findings);
+        config.open_room_dirs(&sources.data_dir, &mut findings);
         config.protect(sources);
         config.files = layers.iter().filter_map(|layer| layer.info(&findings)).collect();
         findings.into_result().map(|notes| Self { notes, ..config })
@@ -211,7 +217,28 @@ impl Config {
         }
     }
 
-    /// The one look at the world: workspaces that are set must be directories.
+    /// The hash that names what every decision and every room rests on. An approval is bound to it: one that was given
+    /// under other walls is another approval.
+    pub fn digest(&self) -> Result<Digest, serde_json::Error> {
+        #[derive(Serialize)]
+        struct Ground<'a> {
+            policy: &'a Policy,
+            risks: BTreeMap<ActionType, Risk>,
+            places: &'a BTreeMap<Category, Place>,
+            rooms: &'a RoomSettings,
+            protected: &'a [String],
+        }
+        let actions = &self.policy.actions;
+        digest(&Ground {
+            policy: &self.policy,
+            risks: actions.all().map(|action| (action.clone(), actions.risk(&action))).collect(),
+            places: &self.places,
+            rooms: &self.rooms,
+            protected: &self.protected,
+        })
+    }
+
+    /// A look at the world: workspaces that are set must be directories.
     fn open_workspaces(&mut self, findings: &mut Findings) {
         for (name, spot) in &self.workspaces {
             let Some(settings) = self.agents.get_mut(name) else { continue };
@@ -227,6 +254,12 @@ impl Config {
                 }
             }
         }
+    }
+
+    /// The other look at the world: what rooms are to see.
+    fn open_room_dirs(&mut self, data_dir: &Path, findings: &mut Findings) {
+        let workspaces: Vec<PathBuf> = self.agents.values().map(|settings| real(&settings.workspace)).collect();
+        rooms::open(&mut self.rooms, &self.room_dirs, &real(data_dir), &workspaces, findings);
     }
 
     /// No tool may write a config, also one that is not there yet; nor a link to it, which it could replace.
@@ -386,7 +419,7 @@ impl Mentions {
 }
 
 /// Where a path leads, also when its last parts are not there yet.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let known =
         path.ancestors().find_map(|ancestor| Some((ancestor.canonicalize().ok()?, path.strip_prefix(ancestor).ok()?)));

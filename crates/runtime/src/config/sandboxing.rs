@@ -1,7 +1,7 @@
 //! The block `sandboxing`: which backend tools of a category run in, and how each backend is set up.
 //!
-//! This build has no backend but the process itself. The settings of the others are checked all the same: a mistake
-//! in them should not wait for the day the backend arrives.
+//! This build has process rooms (`rooms`) and no other backend. The settings of the others are checked all the same: a
+//! mistake in them should not wait for the day the backend arrives.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,16 @@ use toolgate_contract::Category;
 use super::{
     Place,
     check::{Check, entries},
-    file::{DockerFile, KubernetesFile, LifecycleFile, ResourcesFile, SandboxingFile, SubprocessFile},
+    file::{DockerFile, KubernetesFile, ResourcesFile, SandboxingFile},
     findings::{Findings, Said},
     load::{At, Entries},
+    rooms,
+    tighten::refuse,
     words::{Port, parse_millicores, parse_processors, parse_quantity, parse_size},
 };
 
 /// The longest a call may take in any backend, in seconds.
-const MOST_SECONDS: u64 = 600;
+pub(super) const MOST_SECONDS: u64 = 600;
 
 /// Where code runs that needs a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +48,12 @@ struct Override {
 }
 
 impl Backend {
-    const WORDS: [&str; 7] = ["subprocess", "docker", "k8s", "kubernetes", "remote", "deny_all", "inline"];
+    const WORDS: [&str; 8] = ["subprocess", "process", "docker", "k8s", "kubernetes", "remote", "deny_all", "inline"];
 
     fn parse(word: &str) -> Option<Self> {
         match word {
             "inline" => Some(Self::Inline),
-            "subprocess" => Some(Self::Subprocess),
+            "subprocess" | "process" => Some(Self::Subprocess),
             "docker" => Some(Self::Docker),
             "k8s" | "kubernetes" => Some(Self::Kubernetes),
             "remote" => Some(Self::Remote),
@@ -79,7 +81,7 @@ impl Sandboxing {
         self.overrides.extend(later.overrides);
     }
 
-    /// Where each category runs. What nobody speaks about runs nowhere, except files.
+    /// Where each category runs. What nobody speaks about runs nowhere, except files and programs.
     pub(super) fn places(&self, findings: &mut Findings) -> BTreeMap<Category, Place> {
         let mut places = BTreeMap::from([
             (Category::FileSystem, Place::Inline),
@@ -89,34 +91,79 @@ impl Sandboxing {
         let mut by_default = Vec::new();
         for category in Category::ALL {
             if let Some(said) = self.overrides.get(&category) {
-                places.insert(category, place(&said.backend, findings));
-                if missing(said.backend.value) {
-                    let text = refused(&said.written, said.backend.value, &[category]);
-                    findings.note(said.backend.spot, text);
-                }
+                places.insert(category, place(category, &said.backend, findings));
+                note(&said.written, &said.backend, &[category], findings);
             } else if let Some(default) = &self.default {
-                places.insert(category, place(default, findings));
+                places.insert(category, place(category, default, findings));
                 by_default.push(category);
             }
         }
-        if let Some(default) = self.default.as_ref().filter(|default| missing(default.value)) {
-            let written = format!("default_backend: {}", default.value.word());
-            findings.note(default.spot, refused(&written, default.value, &by_default));
+        if let Some(default) = &self.default {
+            note(&format!("default_backend: {}", default.value.word()), default, &by_default, findings);
         }
         places
     }
-}
 
-fn place(said: &Said<Backend>, findings: &Findings) -> Place {
-    match said.value {
-        Backend::Inline => Place::Inline,
-        Backend::DenyAll => Place::DenyAll,
-        missing => Place::Unavailable { backend: missing.word(), source: findings.source(said.spot) },
+    /// What an untrusted file asks for: a category may lose its place, and get no other.
+    pub(super) fn tighten(self, places: &mut BTreeMap<Category, Place>, findings: &mut Findings) {
+        for (category, said) in &self.overrides {
+            deny_only(*category, &said.backend, places, findings);
+        }
+        let Some(default) = &self.default else { return };
+        for category in Category::ALL.iter().filter(|category| !self.overrides.contains_key(category)) {
+            if !deny_only(*category, default, places, findings) {
+                return;
+            }
+        }
     }
 }
 
-fn missing(backend: Backend) -> bool {
-    !matches!(backend, Backend::Inline | Backend::DenyAll)
+/// Takes a category its place. Says whether the word was fine.
+fn deny_only(
+    category: Category,
+    said: &Said<Backend>,
+    places: &mut BTreeMap<Category, Place>,
+    findings: &mut Findings,
+) -> bool {
+    let wanted = place(category, said, findings);
+    let is_held = places.get(&category).unwrap_or(&Place::DenyAll) == &wanted;
+    if !is_held && wanted != Place::DenyAll {
+        refuse(said.spot, &format!("backend `{}` for category `{category}`", said.value.word()), findings);
+        return false;
+    }
+    places.insert(category, wanted);
+    true
+}
+
+fn place(category: Category, said: &Said<Backend>, findings: &Findings) -> Place {
+    match said.value {
+        Backend::Inline => Place::Inline,
+        // Bodies of file tools do not run in rooms yet: their wall is the opened directory, which they cannot leave.
+        Backend::Subprocess if category == Category::FileSystem => Place::Inline,
+        Backend::Subprocess => Place::Room,
+        Backend::DenyAll => Place::DenyAll,
+        missing @ (Backend::Docker | Backend::Kubernetes | Backend::Remote) => {
+            Place::Unavailable { backend: missing.word(), source: findings.source(said.spot) }
+        }
+    }
+}
+
+/// Says what a backend does not do for these categories.
+fn note(written: &str, said: &Said<Backend>, categories: &[Category], findings: &mut Findings) {
+    match said.value {
+        Backend::Inline | Backend::DenyAll => {}
+        Backend::Subprocess if categories.contains(&Category::FileSystem) => {
+            let text = format!(
+                "`{written}`: file tools work in this process on the opened workspace, which they cannot leave; \
+                 programs run in rooms"
+            );
+            findings.note(said.spot, text);
+        }
+        Backend::Subprocess => {}
+        missing @ (Backend::Docker | Backend::Kubernetes | Backend::Remote) => {
+            findings.note(said.spot, refused(written, missing, categories));
+        }
+    }
 }
 
 fn refused(written: &str, backend: Backend, categories: &[Category]) -> String {
@@ -136,9 +183,6 @@ fn refused(written: &str, backend: Backend, categories: &[Category]) -> String {
 
 /// Checks the block.
 pub(super) fn check(cx: &mut Check<'_>, block: &SandboxingFile) -> Sandboxing {
-    if let Some(subprocess) = &block.subprocess {
-        check_subprocess(cx, subprocess);
-    }
     if let Some(docker) = &block.docker {
         check_docker(cx, docker);
     }
@@ -197,17 +241,6 @@ pub(super) fn category(cx: &mut Check<'_>, name: &At<String>) -> Option<Category
     known
 }
 
-fn check_subprocess(cx: &mut Check<'_>, block: &SubprocessFile) {
-    cx.whole("timeout_seconds", block.timeout_seconds.as_ref(), 1..=MOST_SECONDS);
-    for prefix in block.extra_safe_path_prefixes.iter().flatten() {
-        let parts = prefix.value.strip_prefix('/').map(|rest| rest.trim_end_matches('/').split('/'));
-        if !parts.is_some_and(|mut parts| parts.all(|part| !matches!(part, "" | "." | ".."))) {
-            let message = format!("`{}` is not a directory programs could be in", prefix.value);
-            cx.error(prefix.mark, message, "Write an absolute directory, such as `/opt/tools/bin`.");
-        }
-    }
-}
-
 fn check_docker(cx: &mut Check<'_>, block: &DockerFile) {
     if let Some(image) = block.image.as_ref().filter(|image| !is_image(&image.value)) {
         cx.error(
@@ -233,7 +266,7 @@ fn check_docker(cx: &mut Check<'_>, block: &DockerFile) {
     cx.whole("sidecar_pids_limit", block.sidecar_pids_limit.as_ref(), 1..=1_024);
     one_of(cx, "mount_mode", block.mount_mode.as_ref(), &["ro", "rw"]);
     if let Some(lifecycle) = &block.lifecycle {
-        check_lifecycle(cx, lifecycle);
+        rooms::check_lifecycle(cx, lifecycle);
     }
 }
 
@@ -242,12 +275,6 @@ fn network_overrides(cx: &mut Check<'_>, overrides: &Option<Entries<At<String>>>
         category(cx, name);
         one_of(cx, &name.value, Some(mode), &["none", "bridge"]);
     }
-}
-
-fn check_lifecycle(cx: &mut Check<'_>, block: &LifecycleFile) {
-    one_of(cx, "strategy", block.strategy.as_ref(), &["per-agent", "per-task", "per-call"]);
-    cx.whole("grace_seconds", block.grace_seconds.as_ref(), 0..=3_600);
-    cx.whole("max_idle_seconds", block.max_idle_seconds.as_ref(), 1..=86_400);
 }
 
 fn check_kubernetes(cx: &mut Check<'_>, block: &KubernetesFile) {
@@ -293,12 +320,21 @@ fn one_of(cx: &mut Check<'_>, key: &str, word: Option<&At<String>>, known: &[&st
     }
 }
 
-fn size(cx: &mut Check<'_>, key: &str, text: Option<&At<String>>, least: u64, example: &str) {
-    let Some(text) = text else { return };
-    if parse_size(&text.value).is_none_or(|bytes| bytes < least) {
-        let message = format!("`{key}: {}` is not a usable amount of memory", text.value);
+/// An amount of bytes, at least so much and at most a tebibyte.
+pub(super) fn size(
+    cx: &mut Check<'_>,
+    key: &str,
+    text: Option<&At<String>>,
+    least: u64,
+    example: &str,
+) -> Option<Said<u64>> {
+    let text = text?;
+    let bytes = parse_size(&text.value).filter(|bytes| (least..=1 << 40).contains(bytes));
+    if bytes.is_none() {
+        let message = format!("`{key}: {}` is not a usable amount", text.value);
         cx.error(text.mark, message, format!("Write a number and `k`, `m` or `g`, such as {example}."));
     }
+    bytes.map(|value| Said { value, spot: cx.spot(text.mark) })
 }
 
 fn is_image(text: &str) -> bool {

@@ -6,13 +6,16 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use toolgate_contract::{Level, Permission};
-use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Sourced};
+use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Sourced, TerminalMode};
+use toolgate_guard::shell::profiles::Profile;
 
 use super::{
     Config,
     check::{AgentLayer, Dimension, Layer, RulesLayer},
+    commands,
     findings::{Findings, Said, Spot},
     merge::{Bound, add_rules, covers, overlay},
+    rooms::Voice,
 };
 
 /// Applies an untrusted file.
@@ -38,6 +41,9 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     limit("max_concurrency", &mut config.limits.max_concurrency, layer.max_concurrency, findings);
     limit("max_input_bytes", &mut config.limits.max_input_bytes, layer.max_input_bytes, findings);
     config.protected.extend(layer.protected.into_iter().map(|name| name.value));
+    commands::add(&mut config.policy.commands, layer.commands, findings);
+    layer.sandboxing.tighten(&mut config.places, findings);
+    layer.rooms.apply(&mut config.rooms, Voice::Untrusted, findings);
     config.mentions.names.extend(layer.mentions);
 }
 
@@ -47,7 +53,8 @@ pub(super) fn remedy(spot: Spot, findings: &Findings) -> String {
     format!("Read the file, then run `toolgate check --trust {name}`; or remove this line.")
 }
 
-fn refuse(spot: Spot, what: &str, findings: &mut Findings) {
+/// Says that a line asks for more than an untrusted file may.
+pub(super) fn refuse(spot: Spot, what: &str, findings: &mut Findings) {
     let remedy = remedy(spot, findings);
     findings.error(spot, format!("{what} is not for a file that is not trusted yet: it may only tighten"), remedy);
 }
@@ -108,6 +115,28 @@ fn tighten_agent(
     rules(&layer.rules, findings);
     add_rules(&mut agent.rules, layer.rules, findings);
     overlay(Arc::make_mut(&mut agent.constraints), layer.constraints, &Bound::Untrusted, findings);
+    if let Some(said) = layer.profile {
+        narrow_profile(agent, said, findings);
+    }
+}
+
+/// Profiles for reading permit less than the one for programming and ask about more; they also permit less than no
+/// profile at all, which the one for programming does not: it lets some things pass unasked. Lists of somebody's own
+/// are not compared with anything.
+fn narrow_profile(agent: &mut Agent, said: Said<Profile>, findings: &mut Findings) {
+    let by_terminal = (agent.constraints.terminal.value == TerminalMode::RestrictedCommands).then_some(&Profile::Coder);
+    let held = agent.profile.as_ref().map(|profile| &profile.value).or(by_terminal);
+    let is_narrower = match (held, &said.value) {
+        (None | Some(Profile::Coder), Profile::ReadOnly | Profile::ReadOnlyNoNet)
+        | (Some(Profile::ReadOnly), Profile::ReadOnlyNoNet) => true,
+        (held, new) => held == Some(new),
+    };
+    if !is_narrower {
+        let held = held.map_or("none", Profile::name);
+        refuse(said.spot, &format!("profile `{}` where `{held}` holds", said.value.name()), findings);
+        return;
+    }
+    agent.profile = Some(findings.sourced(said));
 }
 
 fn same_place(a: &Path, b: &Path) -> bool {

@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use toolgate_contract::{AgentName, Verdict};
+use toolgate_runtime::{
+    Whereabouts,
+    sandbox::{Egress, WorkspaceMode},
+};
 
 use crate::{commands::call, problem::Problem, setup::Place, show};
 
@@ -50,6 +54,7 @@ impl Explain {
             for effect in &explanation.effects {
                 page += &format!("effect {:?} {}\n", effect.kind, effect.target.as_deref().unwrap_or(""));
             }
+            page += &format!("\n{}\n", place_line(&explanation.place));
             show::line(page.trim_end())?;
         }
         Ok(ExitCode::from(match explanation.decided.verdict {
@@ -57,5 +62,27 @@ impl Explain {
             Verdict::Deny => 3,
             Verdict::Ask => 4,
         }))
+    }
+}
+
+fn place_line(place: &Whereabouts) -> String {
+    match place {
+        Whereabouts::Here => "runs in Toolgate itself".to_owned(),
+        Whereabouts::Nowhere { why, remedy } => format!("would run nowhere: {why}\n{remedy}"),
+        Whereabouts::Room { spec } => {
+            let files = match spec.workspace.as_ref().map(|workspace| workspace.mode) {
+                Some(WorkspaceMode::ReadWrite) => "workspace writable",
+                Some(WorkspaceMode::ReadOnly) => "workspace read-only",
+                Some(WorkspaceMode::Overlay) => "workspace as an overlay",
+                None => "no workspace",
+            };
+            let network = match &spec.egress {
+                Egress::Allow(hosts) if !hosts.is_empty() => format!("network only to {}", hosts.join(", ")),
+                Egress::Allow(_) | Egress::Deny => "no network".to_owned(),
+            };
+            let seen: Vec<String> = spec.visible.iter().map(|dir| dir.display().to_string()).collect();
+            let seen = if seen.is_empty() { String::new() } else { format!(", sees {}", seen.join(", ")) };
+            format!("runs in a room: {files}, {network}{seen}")
+        }
     }
 }
