@@ -505,3 +505,42 @@ fn peer(command: &mut Command) {
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}\n{}\n{}", output.status, said(&output.stdout), said(&output.stderr));
 }
+
+#[test]
+fn a_terminal_stays_between_calls_and_shows_what_a_person_would_see() {
+    let bench = Bench::new();
+    let mut server = Server::greet(&bench, Era::Session);
+    let opened = server.call("terminal_open", json!({ "columns": 60 }));
+    let text = opened["content"][0]["text"].as_str().unwrap();
+    if text.contains("wall_missing") {
+        return skipped(format!("this machine has no rooms: {text}"));
+    }
+    let terminal = opened["structuredContent"]["terminal"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned();
+    let sent = server
+        .call("terminal_send", json!({ "terminal": terminal, "text": "X=4; echo \"a$((X+1))b\"", "keys": ["enter"] }));
+    assert_eq!(sent["isError"], false, "{sent}");
+    let screen = wait_for(&mut server, &terminal, "a5b");
+    assert_eq!(screen["running"], true, "{screen}");
+    // A key stops what runs, and what was set is still there.
+    server.call("terminal_send", json!({ "terminal": terminal, "text": "sleep 600", "keys": ["enter"] }));
+    server.call("terminal_send", json!({ "terminal": terminal, "keys": ["ctrl-c"] }));
+    server.call("terminal_send", json!({ "terminal": terminal, "text": "echo \"c$((X+2))d\"", "keys": ["enter"] }));
+    wait_for(&mut server, &terminal, "c6d");
+    let closed = server.call("terminal_close", json!({ "terminal": terminal }));
+    assert_eq!(closed["isError"], false, "{closed}");
+    let gone = server.call("terminal_read", json!({ "terminal": terminal }));
+    assert!(gone["content"][0]["text"].as_str().unwrap().contains("unknown_terminal"), "{gone}");
+    server.leave();
+}
+
+/// Looks until the screen holds this text.
+fn wait_for(server: &mut Server, terminal: &str, text: &str) -> Value {
+    for _ in 0..30 {
+        let mut seen = server.call("terminal_read", json!({ "terminal": terminal, "wait_ms": 1000 }));
+        let screen = seen["structuredContent"].take();
+        if screen["screen"].as_str().unwrap_or_else(|| panic!("{seen}")).contains(text) {
+            return screen;
+        }
+    }
+    panic!("`{text}` never came");
+}
