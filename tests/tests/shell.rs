@@ -112,3 +112,46 @@ fn explain_names_the_rule_a_command_hits() {
     let ran = bench.run(&["explain", "--agent", "default", "bash", r#"{"argv": ["rm", "-rf", "/"]}"#]);
     assert!(ran.stdout.contains("command_rule") && ran.stdout.contains("delete_system"), "{ran}");
 }
+
+#[test]
+fn a_profile_of_the_config_binds_an_agent_and_the_line_is_named() {
+    let bench = Bench::new();
+    let config = bench.put("c.yaml", "version: 1\nagents:\n  default:\n    profile: read_only\n");
+    let call = |arguments: Value| {
+        bench.run(&["call", "--config", "c.yaml", "bash", &arguments.to_string()]).refused("command_refused")
+    };
+    for argv in [json!(["touch", "x"]), json!(["sed", "-i", "s/a/b/", "x"]), json!(["python3", "x.py"])] {
+        let message = call(json!({ "argv": argv }))["message"].as_str().unwrap().to_owned();
+        assert!(
+            message.contains("profile `read_only`") && message.contains(&format!("{}:4", name(&config))),
+            "{message}"
+        );
+    }
+    let code = json!({ "language": "python", "code": "print(1)" }).to_string();
+    bench.run(&["call", "--config", "c.yaml", "run_code", &code]).refused("command_refused");
+}
+
+#[test]
+fn a_rule_of_the_config_is_checked_when_it_loads_and_then_holds() {
+    let rule = |example: &str| {
+        format!(
+            "version: 1\ncommands:\n  - id: no_deploy\n    pattern: make deploy|release\n    severity: deny\n    reason: a \
+             person deploys\n    match: [make deploy, {example}]\n    not_match: [make test]\n"
+        )
+    };
+    let bench = Bench::new();
+    bench.put("wrong.yaml", rule("make test"));
+    let ran = bench.run(&["check", "wrong.yaml"]).exits(2);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("no_deploy") && said.contains("make test"), "{ran}");
+
+    let config = bench.put("right.yaml", rule("cd app && make -k release"));
+    let arguments = json!({ "script": "cd app; make -j4 release" }).to_string();
+    let outcome = bench.run(&["call", "--config", "right.yaml", "shell", &arguments]).refused("command_refused");
+    let message = outcome["message"].as_str().unwrap();
+    assert!(message.contains("a person deploys") && message.contains(&format!("{}:3", name(&config))), "{message}");
+}
+
+fn name(path: &std::path::Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
