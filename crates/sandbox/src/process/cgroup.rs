@@ -7,14 +7,17 @@
 //!
 //! What is dear is not making a directory (0.2 ms for four) but moving a process through `cgroup.procs`: the kernel
 //! then waits until no processor is in the middle of a fork, 7.5 ms when it has not done so recently. A process
-//! of one thread that writes `0` into the `tasks` file of version 1 moves itself without that wait (0.06 ms for four), so
+//! of one thread that writes `0` into the `tasks` file of version 1 moves itself without that wait (0.03 ms for two), so
 //! that is the file [`Lease::procs`] opens there. Version 2 has no such file.
+//!
+//! A job lasts less than a millisecond when its program does, so a group keeps the files open that every job needs, and
+//! nobody waits for the last process of a job to be gone: [`Lease::let_go`].
 
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::FileExt as _},
     path::{Component, Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -68,7 +71,7 @@ impl Cgroups {
             layout,
             instance: instance.to_owned(),
             made: AtomicU64::new(0),
-            pool: Mutex::new(Pool { idle: Vec::new(), stuck: Vec::new(), is_closed: false }),
+            pool: Mutex::new(Pool { idle: Vec::new(), leaving: Vec::new(), is_closed: false }),
         };
         // The first job finds its group made. If that fails here it fails again there, and is told there.
         if let Ok(group) = shared.make() {
@@ -94,6 +97,7 @@ impl Cgroups {
 
     /// A group of its own with these limits. Where a limit has no hierarchy there is no limit, and the lease says so.
     pub(crate) fn take(&self, memory: u64, pids: u32) -> io::Result<Lease> {
+        self.shared.tidy();
         let pooled = self.shared.pool().idle.pop();
         let group = match pooled {
             Some(group) => match self.shared.limit(group, memory, pids) {
@@ -106,7 +110,7 @@ impl Cgroups {
             },
             None => self.shared.make_limited(memory, pids)?,
         };
-        match self.shared.counters(&group) {
+        match group.files.counters() {
             Ok(at_start) => Ok(Lease { shared: Arc::clone(&self.shared), group: Some(group), at_start }),
             Err(error) => {
                 self.shared.discard(group);
@@ -140,16 +144,13 @@ pub(crate) struct Events {
     pub(crate) pids_denied: u64,
     /// The most memory that was held at once, where the kernel tells.
     pub(crate) memory_peak: Option<u64>,
-    /// Nanoseconds of processor time, where the kernel tells.
-    pub(crate) cpu_ns: Option<u64>,
 }
 
 impl Lease {
     /// One file for each hierarchy: a process joins the group by writing `0` into all of them. It must have one thread
     /// only, because version 1 moves the thread that writes.
-    pub(crate) fn procs(&self) -> io::Result<Vec<File>> {
-        let join = |branch: &Branch| OpenOptions::new().write(true).open(self.dir(branch).join(branch.join_file()));
-        self.shared.layout.branches().into_iter().map(join).collect()
+    pub(crate) fn procs(&self) -> &[File] {
+        self.group.as_ref().map_or(&[], |group| &group.files.join)
     }
 
     /// What limits memory here, if a group does.
@@ -165,7 +166,7 @@ impl Lease {
     /// What has happened so far. A counter that could be read when the group was taken and cannot be read now counts
     /// nothing.
     pub(crate) fn looks(&self) -> Events {
-        let now = self.group.as_ref().map(|group| self.shared.counters(group));
+        let now = self.group.as_ref().map(|group| group.files.counters());
         let now = now.transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "the counters of a control group cannot be read");
             None
@@ -175,7 +176,6 @@ impl Lease {
             oom_kills: now.oom_kills.saturating_sub(self.at_start.oom_kills),
             pids_denied: now.pids_denied.saturating_sub(self.at_start.pids_denied),
             memory_peak: now.memory_peak,
-            cpu_ns: now.cpu_ns.zip(self.at_start.cpu_ns).map(|(now, then)| now.saturating_sub(then)),
         }
     }
 
@@ -184,25 +184,31 @@ impl Lease {
         kill(&self.dirs())
     }
 
-    /// Is no process in it?
-    pub(crate) fn is_empty(&self) -> io::Result<bool> {
-        Ok(members(&self.dirs())?.is_empty())
+    /// Gives the group back when whoever is in it has said that it is the last one and about to leave. Nobody waits for
+    /// that: it is looked at when the group is wanted again, and one that has not left by then is killed.
+    pub(crate) fn let_go(mut self) {
+        let mut pool = self.shared.pool();
+        if !pool.is_closed
+            && let Some(group) = self.group.take()
+        {
+            pool.leaving.push((Instant::now(), group));
+        }
     }
 
     fn dirs(&self) -> Vec<PathBuf> {
         self.group.as_ref().map(|group| self.shared.dirs(group)).unwrap_or_default()
     }
-
-    fn dir(&self, branch: &Branch) -> PathBuf {
-        branch.dir.join(self.group.as_ref().map_or("", |group| &group.name))
-    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let is_empty = self.is_empty().is_ok_and(|is_empty| is_empty) || self.kill().is_ok();
-        if let Some(group) = self.group.take() {
-            if is_empty { self.shared.give_back(group) } else { self.shared.pool().stuck.push(group) }
+        let Some(group) = self.group.take() else { return };
+        match group.files.is_empty() {
+            Ok(true) => self.shared.give_back(group),
+            _ => match kill(&self.shared.dirs(&group)) {
+                Ok(()) => self.shared.give_back(group),
+                Err(_) => self.shared.pool().leaving.push((Instant::now(), group)),
+            },
         }
     }
 }
@@ -223,9 +229,9 @@ pub(crate) fn sweep(dirs: &[PathBuf], label: &str, instance: &str) -> (usize, Ve
     let mine = |name: &str| name.strip_prefix(instance).is_some_and(|rest| rest.starts_with('-'));
     let names: BTreeSet<String> = known.iter().flat_map(|dir| children(dir)).filter(|name| mine(name)).collect();
     for name in names {
-        // The same name in all hierarchies is one group: it is emptied as one, with its freezer.
+        // The same name in all hierarchies is one group: it is emptied as one, with its limit on processes.
         let group: Vec<PathBuf> = known.iter().map(|dir| dir.join(&name)).filter(|dir| dir.is_dir()).collect();
-        match kill(&group).and_then(|()| remove(&group)) {
+        match kill(&group).and_then(|()| remove(&group, PATIENT)) {
             Ok(()) => removed += group.len(),
             Err(error) => problems.push(format!("control group `{name}` cannot be removed: {error}")),
         }
@@ -277,8 +283,8 @@ struct Shared {
 struct Pool {
     /// Empty groups that wait for a job.
     idle: Vec<Group>,
-    /// Groups with a process that does not die. They are tried again when another group comes back, and at the end.
-    stuck: Vec<Group>,
+    /// Groups that may have somebody in them, and since when.
+    leaving: Vec<(Instant, Group)>,
     /// Nothing is kept any more.
     is_closed: bool,
 }
@@ -288,6 +294,27 @@ struct Pool {
 struct Group {
     name: String,
     limits: Option<(u64, u32)>,
+    files: Files,
+}
+
+/// The files of a group that every job needs.
+#[derive(Debug, Default)]
+struct Files {
+    /// In the order of the branches.
+    join: Vec<File>,
+    /// Lists who is in it. A process joins the first hierarchy first and leaves all at once, so this one tells of all.
+    members: Option<File>,
+    memory: Option<MemoryFiles>,
+    pids_events: Option<File>,
+}
+
+#[derive(Debug)]
+struct MemoryFiles {
+    events: File,
+    /// Not every kernel has it.
+    peak: Option<File>,
+    /// Of version 1 alone, whose groups are used again.
+    usage: Option<File>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -295,7 +322,75 @@ struct Counters {
     oom_kills: u64,
     pids_denied: u64,
     memory_peak: Option<u64>,
-    cpu_ns: Option<u64>,
+}
+
+impl Files {
+    fn open(layout: &Layout, name: &str) -> io::Result<Self> {
+        let branches = layout.branches();
+        let join =
+            |branch: &&Branch| OpenOptions::new().write(true).open(branch.dir.join(name).join(branch.join_file()));
+        let memory = layout.memory.as_ref().ok().map(|branch| MemoryFiles::open(branch, &branch.dir.join(name)));
+        let pids_events = layout.pids.as_ref().ok().map(|branch| File::open(branch.dir.join(name).join("pids.events")));
+        let members = branches.first().map(|branch| File::open(branch.dir.join(name).join("cgroup.procs")));
+        Ok(Self {
+            join: branches.iter().map(join).collect::<io::Result<_>>()?,
+            members: members.transpose()?,
+            memory: memory.transpose()?,
+            pids_events: pids_events.transpose()?,
+        })
+    }
+
+    fn counters(&self) -> io::Result<Counters> {
+        let mut counters = Counters::default();
+        if let Some(memory) = &self.memory {
+            counters.oom_kills = counter(&text(&memory.events)?, "oom_kill")?;
+            counters.memory_peak = memory.peak.as_ref().map(number).transpose()?;
+        }
+        if let Some(events) = &self.pids_events {
+            counters.pids_denied = counter(&text(events)?, "max")?;
+        }
+        Ok(counters)
+    }
+
+    fn is_empty(&self) -> io::Result<bool> {
+        self.members.as_ref().map_or(Ok(true), |members| Ok(members.read_at(&mut [0; 16], 0)? == 0))
+    }
+
+    /// Forgets the peak of the last job. Only version 1 does so when told.
+    fn forget_peak(&self) -> io::Result<()> {
+        match &self.memory {
+            Some(MemoryFiles { peak: Some(peak), usage: Some(_), .. }) => peak.write_all_at(b"0", 0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Is nothing left in it of the last job's memory, or so little that it does not matter?
+    fn is_as_new(&self) -> bool {
+        self.memory
+            .as_ref()
+            .and_then(|memory| memory.usage.as_ref())
+            .is_none_or(|usage| number(usage).is_ok_and(|bytes| bytes <= RESIDUE))
+    }
+}
+
+impl MemoryFiles {
+    fn open(branch: &Branch, dir: &Path) -> io::Result<Self> {
+        Ok(match branch.version {
+            Version::V1 => Self {
+                events: File::open(dir.join("memory.oom_control"))?,
+                peak: Some(File::options().read(true).write(true).open(dir.join("memory.max_usage_in_bytes"))?),
+                usage: Some(File::open(dir.join("memory.usage_in_bytes"))?),
+            },
+            Version::V2 => Self {
+                events: File::open(dir.join("memory.events"))?,
+                peak: match File::open(dir.join("memory.peak")) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                    opened => Some(opened?),
+                },
+                usage: None,
+            },
+        })
+    }
 }
 
 impl Shared {
@@ -309,12 +404,11 @@ impl Shared {
 
     fn make(&self) -> io::Result<Group> {
         let name = format!("{}-{}", self.instance, self.made.fetch_add(1, Ordering::Relaxed));
-        let group = Group { name, limits: None };
-        let made = self.layout.branches().into_iter().try_for_each(|branch| branch.make_group(&group.name));
-        match made {
-            Ok(()) => Ok(group),
+        let made = self.layout.branches().into_iter().try_for_each(|branch| branch.make_group(&name));
+        match made.and_then(|()| Files::open(&self.layout, &name)) {
+            Ok(files) => Ok(Group { name, limits: None, files }),
             Err(error) => {
-                self.discard(group);
+                self.discard(Group { name, limits: None, files: Files::default() });
                 Err(error)
             }
         }
@@ -339,12 +433,7 @@ impl Shared {
                     apply(&branch.dir.join(&name), &pids_settings(pids))?;
                 }
             }
-            match &self.layout.memory {
-                Ok(branch) if branch.version == Version::V1 => {
-                    write(&branch.dir.join(&name).join("memory.max_usage_in_bytes"), "0")
-                }
-                _ => Ok(()),
-            }
+            group.files.forget_peak()
         };
         match set() {
             Ok(()) => Ok(Group { limits: Some((memory, pids)), ..group }),
@@ -352,81 +441,77 @@ impl Shared {
         }
     }
 
-    fn counters(&self, group: &Group) -> io::Result<Counters> {
-        let mut counters = Counters::default();
-        if let Ok(branch) = &self.layout.memory {
-            let dir = branch.dir.join(&group.name);
-            let (events, peak) = match branch.version {
-                Version::V1 => ("memory.oom_control", "memory.max_usage_in_bytes"),
-                Version::V2 => ("memory.events", "memory.peak"),
-            };
-            counters.oom_kills = counter(&fs::read_to_string(dir.join(events))?, "oom_kill", events)?;
-            counters.memory_peak = read_number(&dir.join(peak))?;
-        }
-        if let Ok(branch) = &self.layout.pids {
-            let events = fs::read_to_string(branch.dir.join(&group.name).join("pids.events"))?;
-            counters.pids_denied = counter(&events, "max", "pids.events")?;
-        }
-        if let Some(branch) = &self.layout.cpu {
-            let dir = branch.dir.join(&group.name);
-            counters.cpu_ns = match branch.version {
-                Version::V1 => read_number(&dir.join("cpuacct.usage"))?,
-                Version::V2 => {
-                    let stat = fs::read_to_string(dir.join("cpu.stat"))?;
-                    Some(counter(&stat, "usage_usec", "cpu.stat")?.saturating_mul(1_000))
+    /// Looks after groups that were let go. One that is empty waits for the next job.
+    fn tidy(&self) {
+        let leaving = std::mem::take(&mut self.pool().leaving);
+        for (since, group) in leaving {
+            match group.files.is_empty() {
+                Ok(false) => {
+                    if since.elapsed() > DEATH {
+                        let signalled = signal_all(&self.dirs(&group));
+                        tracing::warn!(
+                            group = group.name,
+                            ?signalled,
+                            "a control group is not left by its last process"
+                        );
+                    }
+                    self.pool().leaving.push((since, group));
                 }
-            };
+                _ => self.keep_or(group, |group| self.try_discard(group)),
+            }
         }
-        Ok(counters)
     }
 
-    /// An empty group comes back. It waits for the next job, or a new one does in its place.
+    /// An empty group comes back.
     fn give_back(&self, group: Group) {
-        let kept = if self.is_as_new(&group) { Some(group) } else { self.replace(group) };
-        let mut pool = self.pool();
-        let over = match kept {
-            Some(group) if !pool.is_closed && pool.idle.len() < POOL => {
-                pool.idle.push(group);
-                None
-            }
-            other => other,
-        };
-        let stuck = std::mem::take(&mut pool.stuck);
-        drop(pool);
-        over.into_iter().chain(stuck).for_each(|group| self.discard(group));
+        self.keep_or(group, |group| self.discard(group));
         self.leave_if_closed();
     }
 
-    fn replace(&self, group: Group) -> Option<Group> {
-        self.discard(group);
-        let is_wanted = { !self.pool().is_closed };
-        is_wanted.then(|| self.make().ok()).flatten()
+    /// Has an empty group wait for the next job, or gets rid of it.
+    fn keep_or(&self, group: Group, get_rid: impl FnOnce(Group)) {
+        let is_as_new = self.is_as_new(&group);
+        let mut pool = self.pool();
+        if is_as_new && !pool.is_closed && pool.idle.len() < POOL {
+            pool.idle.push(group);
+        } else {
+            drop(pool);
+            get_rid(group);
+        }
     }
 
     /// Version 1 forgets its peak when told to. Version 2 does so only since Linux 6.12 and only for the file that
     /// was open then, so its groups are used once.
     fn is_as_new(&self, group: &Group) -> bool {
-        self.layout.branches().iter().all(|branch| branch.version == Version::V1)
-            && self.layout.memory.as_ref().ok().is_none_or(|branch| {
-                let usage = read_number(&branch.dir.join(&group.name).join("memory.usage_in_bytes"));
-                usage.is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes <= RESIDUE))
-            })
+        self.layout.branches().iter().all(|branch| branch.version == Version::V1) && group.files.is_as_new()
     }
 
     fn discard(&self, group: Group) {
-        if let Err(error) = remove(&self.dirs(&group)) {
+        if let Err(error) = remove(&self.dirs(&group), PATIENT) {
             tracing::warn!(group = group.name, %error, "a control group cannot be removed yet");
-            self.pool().stuck.push(group);
+            self.pool().leaving.push((Instant::now(), group));
+        }
+    }
+
+    /// As [`Self::discard`], for when somebody waits.
+    fn try_discard(&self, group: Group) {
+        if remove(&self.dirs(&group), 0).is_err() {
+            self.pool().leaving.push((Instant::now(), group));
         }
     }
 
     fn close(&self) {
         let mut pool = self.pool();
         pool.is_closed = true;
-        let left: Vec<Group> = pool.idle.drain(..).collect();
-        let stuck = std::mem::take(&mut pool.stuck);
+        let idle: Vec<Group> = pool.idle.drain(..).collect();
+        let leaving = std::mem::take(&mut pool.leaving);
         drop(pool);
-        left.into_iter().chain(stuck).for_each(|group| self.discard(group));
+        for (_, group) in &leaving {
+            if let Err(error) = kill(&self.dirs(group)) {
+                tracing::warn!(group = group.name, %error, "a control group has a process that does not end");
+            }
+        }
+        idle.into_iter().chain(leaving.into_iter().map(|(_, group)| group)).for_each(|group| self.discard(group));
         self.leave_if_closed();
     }
 
@@ -443,10 +528,6 @@ impl Shared {
 struct Layout {
     memory: Result<Branch, Missing>,
     pids: Result<Branch, Missing>,
-    /// Counts processor time.
-    cpu: Option<Branch>,
-    /// Holds processes still while they are killed. Version 2 kills a whole group by itself.
-    freezer: Option<Branch>,
 }
 
 impl Layout {
@@ -476,25 +557,18 @@ impl Layout {
         };
         let memory = find("memory", |version| memory_settings(version, 1 << 30));
         let pids = find("pids", |_| pids_settings(64));
-        let used = || memory.iter().chain(&pids);
-        let by_v1 = |controller| machine.find_v1(controller, label).and_then(|branch| branch.tried(instance, &[])).ok();
-        let cpu = match used().find(|branch| branch.version == Version::V2) {
-            Some(v2) => Some(v2.clone()),
-            None => used().next().and_then(|_| by_v1("cpuacct")),
-        };
-        let freezer = used().find(|branch| branch.version == Version::V1).and_then(|_| by_v1("freezer"));
-        Self { memory, pids, cpu, freezer }
+        Self { memory, pids }
     }
 
     fn none(why: &str) -> Self {
         let missing = Missing { why: why.to_owned(), remedy: REMEDY.to_owned() };
-        Self { memory: Err(missing.clone()), pids: Err(missing), cpu: None, freezer: None }
+        Self { memory: Err(missing.clone()), pids: Err(missing) }
     }
 
     /// Each hierarchy once: version 2 is one for all, and version 1 may have several controllers in one.
     fn branches(&self) -> Vec<&Branch> {
         let mut branches: Vec<&Branch> = Vec::new();
-        for branch in self.memory.iter().chain(&self.pids).chain(&self.cpu).chain(&self.freezer) {
+        for branch in self.memory.iter().chain(&self.pids) {
             if !branches.contains(&branch) {
                 branches.push(branch);
             }
@@ -825,19 +899,22 @@ fn own_groups(text: &str) -> Vec<OwnGroup> {
 }
 
 /// The number beside this word in a file with a word and a number on each line.
-fn counter(text: &str, word: &str, file: &str) -> io::Result<u64> {
+fn counter(text: &str, word: &str) -> io::Result<u64> {
     let number = |line: &str| line.split_once(' ').filter(|(name, _)| *name == word)?.1.trim().parse().ok();
-    let missing = || io::Error::new(io::ErrorKind::InvalidData, format!("`{file}` does not count `{word}`"));
+    let missing = || io::Error::new(io::ErrorKind::InvalidData, format!("`{word}` is not counted"));
     text.lines().find_map(number).ok_or_else(missing)
 }
 
-/// The number in a file; none where the kernel has no such file.
-fn read_number(path: &Path) -> io::Result<Option<u64>> {
-    match fs::read_to_string(path) {
-        Ok(text) => text.trim().parse().map(Some).map_err(io::Error::other),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// What an open control file says now. None of those that are kept open says more than a page.
+fn text(file: &File) -> io::Result<String> {
+    let mut page = [0; 4096];
+    let read = file.read_at(&mut page, 0)?;
+    Ok(String::from_utf8_lossy(&page[..read]).into_owned())
+}
+
+/// The number in an open control file.
+fn number(file: &File) -> io::Result<u64> {
+    text(file)?.trim().parse().map_err(io::Error::other)
 }
 
 fn read_words(path: &Path) -> io::Result<BTreeSet<String>> {
@@ -868,9 +945,20 @@ fn members(dirs: &[PathBuf]) -> io::Result<BTreeSet<u32>> {
 
 /// Ends every process in these directories of one group.
 fn kill(dirs: &[PathBuf]) -> io::Result<()> {
+    // What may not start anything cannot outrun its list.
+    let limits: Vec<(PathBuf, String)> = dirs
+        .iter()
+        .map(|dir| dir.join("pids.max"))
+        .filter_map(|file| fs::read_to_string(&file).ok().map(|limit| (file, limit)))
+        .collect();
+    limits.iter().try_for_each(|(file, _)| write(file, "0"))?;
+    let killed = kill_all(dirs);
+    limits.iter().try_for_each(|(file, limit)| write(file, limit.trim()))?;
+    killed
+}
+
+fn kill_all(dirs: &[PathBuf]) -> io::Result<()> {
     let until = Instant::now() + DEATH;
-    let freezers: Vec<PathBuf> =
-        dirs.iter().map(|dir| dir.join("freezer.state")).filter(|file| file.exists()).collect();
     let mut pause = Duration::from_micros(100);
     loop {
         for dir in dirs {
@@ -880,11 +968,7 @@ fn kill(dirs: &[PathBuf]) -> io::Result<()> {
                 killed => killed?,
             }
         }
-        // What is frozen starts nothing while its list is read, and takes the signal when it thaws.
-        freezers.iter().try_for_each(|file| write(file, "FROZEN"))?;
-        let signalled = signal_all(dirs);
-        freezers.iter().try_for_each(|file| write(file, "THAWED"))?;
-        if signalled? == 0 {
+        if signal_all(dirs)? == 0 {
             return Ok(());
         }
         if Instant::now() > until {
@@ -923,14 +1007,17 @@ fn hold(pid: u32) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Removes the directories of an empty group. What is gone already is fine.
-fn remove(dirs: &[PathBuf]) -> io::Result<()> {
+/// How often an empty group is tried to be removed before it is left for later: 200 ms.
+const PATIENT: usize = 40;
+
+/// Removes the directories of an empty group, trying again this often. What is gone already is fine.
+fn remove(dirs: &[PathBuf], again: usize) -> io::Result<()> {
     dirs.iter().try_for_each(|dir| {
         let mut tries = 0;
         loop {
             match fs::remove_dir(dir) {
                 // The last process has left the list but not yet the group.
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries < 40 => {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries < again => {
                     tries += 1;
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -1030,7 +1117,7 @@ mod tests {
     #[test]
     fn counters_are_read_by_their_word() {
         let check = |text: &str, word: &str, expected: Option<u64>| {
-            assert_eq!(counter(text, word, "file").ok(), expected, "{word} in {text:?}");
+            assert_eq!(counter(text, word).ok(), expected, "{word} in {text:?}");
         };
         let oom_control = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
         check(oom_control, "oom_kill", Some(3));
@@ -1087,9 +1174,9 @@ mod tests {
         );
         assert_eq!(missing.remedy, REMEDY);
         let lease = cgroups.take(1, 1).unwrap();
-        assert_eq!((lease.memory_by(), lease.pids_by(), lease.procs().unwrap().len()), (None, None, 0));
+        assert_eq!((lease.memory_by(), lease.pids_by(), lease.procs().len()), (None, None, 0));
         assert_eq!(lease.looks(), Events::default());
-        assert!(lease.is_empty().unwrap());
+        assert!(is_empty(&lease));
         lease.kill().unwrap();
     }
 
@@ -1127,11 +1214,15 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("read -r word; {script}")]);
         let mut child = shell.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        for mut file in lease.procs().unwrap() {
+        for mut file in lease.procs() {
             file.write_all(child.id().to_string().as_bytes()).unwrap();
         }
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();
         child
+    }
+
+    fn is_empty(lease: &Lease) -> bool {
+        lease.group.as_ref().unwrap().files.is_empty().unwrap()
     }
 
     fn dirs_of(cgroups: &Cgroups) -> Vec<PathBuf> {
@@ -1156,7 +1247,6 @@ mod tests {
         assert!(events.oom_kills >= 1, "{events:?}");
         let peak = events.memory_peak.unwrap();
         assert!(peak > 16 << 20 && peak <= 32 << 20, "{events:?}");
-        assert!(events.cpu_ns.unwrap() > 0, "{events:?}");
         drop(lease);
         drop(cgroups);
         assert_gone(&dirs);
@@ -1198,7 +1288,7 @@ mod tests {
             assert_eq!(second.dirs(), names, "the group is used again");
         }
         let events = second.looks();
-        assert_eq!((events.oom_kills, events.pids_denied, events.cpu_ns), (0, 0, Some(0)));
+        assert_eq!((events.oom_kills, events.pids_denied), (0, 0));
         assert!(events.memory_peak.unwrap() <= RESIDUE, "{events:?}");
     }
 
@@ -1213,7 +1303,7 @@ mod tests {
         assert!(run_in(&lease, &script).wait().unwrap().success());
         drop(lease);
         assert_gone(&names);
-        assert_eq!(cgroups.shared.pool().idle.len(), 1, "another one waits in its place");
+        assert_ne!(cgroups.take(64 << 20, 64).unwrap().dirs(), names);
     }
 
     #[test]
@@ -1226,8 +1316,9 @@ mod tests {
                 Version::V1 => "memory.limit_in_bytes",
                 Version::V2 => "memory.max",
             };
-            assert_eq!(read_number(&lease.dir(branch).join(file)).unwrap(), Some(memory));
-            assert_eq!(read_number(&lease.dir(pids).join("pids.max")).unwrap(), Some(9));
+            let name = &lease.group.as_ref().unwrap().name;
+            let said = |dir: &Path, file: &str| number(&File::open(dir.join(name).join(file)).unwrap()).unwrap();
+            assert_eq!((said(&branch.dir, file), said(&pids.dir, "pids.max")), (memory, 9));
         }
     }
 
@@ -1236,16 +1327,16 @@ mod tests {
         let Some(cgroups) = real("kill") else { return };
         let dirs = dirs_of(&cgroups);
         let lease = cgroups.take(256 << 20, 64).unwrap();
-        assert!(lease.is_empty().unwrap());
+        assert!(is_empty(&lease));
         let script = "trap '' TERM HUP INT; setsid sleep 60 & \
                       spin() { while :; do (sleep 0.01) & sleep 0.001; done; }; spin & spin & wait";
         let mut child = run_in(&lease, script);
         while members(&lease.dirs()).unwrap().len() < 5 {
             assert!(child.try_wait().unwrap().is_none());
         }
-        assert!(!lease.is_empty().unwrap());
+        assert!(!is_empty(&lease));
         lease.kill().unwrap();
-        assert!(lease.is_empty().unwrap());
+        assert!(is_empty(&lease));
         child.wait().unwrap();
         drop(lease);
         drop(cgroups);
@@ -1253,20 +1344,83 @@ mod tests {
     }
 
     #[test]
-    fn kill_does_without_a_freezer() {
-        let Some(cgroups) = real("nofreezer") else { return };
-        let Layout { memory, pids, cpu, freezer } = Layout::probe(&format!("testbare{}", std::process::id()), "abc");
+    fn kill_does_without_a_limit_on_processes() {
+        let Some(cgroups) = real("nopids") else { return };
+        let Layout { memory, pids } = Layout::probe(&format!("testbare{}", std::process::id()), "abc");
         drop(cgroups);
-        freezer.iter().for_each(|branch| fs::remove_dir(&branch.dir).unwrap());
-        let cgroups = Cgroups::on(Layout { memory, pids, cpu, freezer: None }, "abc");
+        let branch = pids.unwrap();
+        if memory.as_ref().is_ok_and(|memory| *memory != branch) {
+            fs::remove_dir(&branch.dir).unwrap();
+        }
+        let missing = Missing { why: String::new(), remedy: String::new() };
+        let cgroups = Cgroups::on(Layout { memory, pids: Err(missing) }, "abc");
         let lease = cgroups.take(256 << 20, 64).unwrap();
-        let mut child = run_in(&lease, "sleep 60 & sleep 60 & wait");
+        let mut child = run_in(&lease, "sleep 600 & sleep 600 & wait");
         while members(&lease.dirs()).unwrap().len() < 3 {
             assert!(child.try_wait().unwrap().is_none());
         }
         lease.kill().unwrap();
-        assert!(lease.is_empty().unwrap());
+        assert!(is_empty(&lease));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn nothing_can_be_started_while_everything_is_killed() {
+        // Files that look like a group's, whose list does not change by itself: the killing goes on until it does.
+        let group = tempfile::tempdir().unwrap();
+        let at = |name: &str| group.path().join(name);
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        fs::write(at("pids.max"), "7\n").unwrap();
+        fs::write(at("cgroup.procs"), format!("{}\n", child.id())).unwrap();
+        thread::scope(|scope| {
+            let killing = scope.spawn(|| kill(&[group.path().to_owned()]));
+            assert!(!child.wait().unwrap().success());
+            assert_eq!(fs::read_to_string(at("pids.max")).unwrap().trim(), "0");
+            fs::write(at("cgroup.procs"), "").unwrap();
+            killing.join().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_to_string(at("pids.max")).unwrap().trim(), "7");
+    }
+
+    #[test]
+    fn a_group_that_was_let_go_is_used_again_once_it_is_left() {
+        let Some(cgroups) = real("letgo") else { return };
+        let first = cgroups.take(64 << 20, 8).unwrap();
+        let names = first.dirs();
+        let mut child = run_in(&first, "sleep 600");
+        first.let_go();
+        let second = cgroups.take(64 << 20, 8).unwrap();
+        assert_ne!(second.dirs(), names, "somebody is in it");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        while !members(&names).unwrap().is_empty() {}
+        let third = cgroups.take(64 << 20, 8).unwrap();
+        if third.memory_by() == Some("cgroup_v1") {
+            assert_eq!(third.dirs(), names);
+        }
+    }
+
+    #[test]
+    fn who_does_not_leave_is_killed_in_the_end() {
+        let Some(cgroups) = real("stays") else { return };
+        let dirs = dirs_of(&cgroups);
+        let stays = |cgroups: &Cgroups| {
+            let lease = cgroups.take(64 << 20, 8).unwrap();
+            let child = run_in(&lease, "sleep 600");
+            lease.let_go();
+            child
+        };
+        let mut late = stays(&cgroups);
+        cgroups.shared.tidy();
+        assert!(late.try_wait().unwrap().is_none(), "it has time to leave");
+        cgroups.shared.pool().leaving[0].0 -= 2 * DEATH;
+        cgroups.shared.tidy();
+        assert!(!late.wait().unwrap().success());
+
+        let mut there_at_the_end = stays(&cgroups);
+        drop(cgroups);
+        assert!(!there_at_the_end.wait().unwrap().success());
+        assert_gone(&dirs);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Signal, pidfd_send_signal},
 };
-use toolgate_contract::{Fault, Files, Job, Ran, TerminalSize};
+use toolgate_contract::{Ending, Fault, Files, Job, Ran, TerminalSize};
 use toolgate_gate::Permit;
 
 use super::{
@@ -130,7 +130,7 @@ impl ProcessRoom {
         let limits = &self.spec.limits;
         let cgroup = self.house.cgroups.take(limits.memory, limits.pids);
         let cgroup = cgroup.map_err(RoomError::step("limit the job"))?;
-        let ways = cgroup.procs().map_err(RoomError::step("limit the job"))?;
+        let ways = cgroup.procs();
         let order = Order {
             argv: job.argv.clone(),
             env: self.environment(job, terminal.is_some())?,
@@ -240,12 +240,12 @@ impl Room for ProcessRoom {
             cgroup: begun.cgroup,
             started: begun.started,
         };
-        let mut ran = supervise::run(running, io, receipt);
+        let supervise::Seen { mut ran, is_empty } = supervise::run(running, io, receipt);
         if let Some(door) = &self.door {
             ran.refused = door.refused_since(refused_before);
         }
-        if ran.ending == toolgate_contract::Ending::RoomLost {
-            // Its init did not say that everything is gone. Without a pid namespace nothing else would say so either.
+        if !is_empty && (self.tier == Tier::Landlock || ran.ending == Ending::RoomLost) {
+            // Its init did not say that everything is gone, and without a pid namespace nothing else does.
             self.close();
         }
         Ok(ran)

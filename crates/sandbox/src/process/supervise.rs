@@ -85,8 +85,15 @@ struct Stop {
     killed: bool,
 }
 
+/// What came of a job.
+pub(super) struct Seen {
+    pub(super) ran: Ran,
+    /// Its init said that nothing of it is left.
+    pub(super) is_empty: bool,
+}
+
 /// Sees a job to its end.
-pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> Ran {
+pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> Seen {
     let limits = running.job.limits;
     let deadline = running.started + limits.wall;
     let Io { stop: wants_stop, mut heard, .. } = io;
@@ -167,6 +174,13 @@ pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> Ran
         }
     }
     let counted = running.cgroup.as_ref().map(cgroup::Lease::looks);
+    if over.is_some() {
+        // Its init has seen everything else end, and is ending itself.
+        running.cgroup.take().into_iter().for_each(cgroup::Lease::let_go);
+    }
+    if let (Some(_), Some(cgroup)) = (over, running.cgroup.take()) {
+        cgroup.let_go();
+    }
     let ending = ending(stop.as_ref().map(|stop| stop.why), over, counted.as_ref());
     let [stdout, stderr] = keeps.map(Keep::finish);
     let usage = Usage {
@@ -174,7 +188,7 @@ pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> Ran
         cpu_ms: over.map_or(0, |over| over.cpu_ms),
         memory_peak: counted.and_then(|counted| counted.memory_peak).or(over.map(|over| over.memory_peak)),
     };
-    Ran { ending, stdout, stderr, receipt, usage, refused: Vec::new() }
+    Seen { ran: Ran { ending, stdout, stderr, receipt, usage, refused: Vec::new() }, is_empty: over.is_some() }
 }
 
 impl Stop {
@@ -196,11 +210,15 @@ impl Stop {
         if !self.killed && now >= self.kill_at {
             self.killed = true;
             let _ = wire::send(&running.status, &Word::Kill, &[]);
-            if let Some(cgroup) = &running.cgroup {
-                let _ = cgroup.kill();
-            }
         }
-        now < self.kill_at + PATIENCE
+        if now < self.kill_at + PATIENCE {
+            return true;
+        }
+        // Its init does not answer; whoever is in the group ends, the init too.
+        if let Some(cgroup) = &running.cgroup {
+            let _ = cgroup.kill();
+        }
+        false
     }
 }
 
@@ -229,9 +247,12 @@ impl Feed<'_> {
 
 /// What it all amounts to. What the runtime wanted counts before what it looked like.
 fn ending(why: Option<Why>, over: Option<Over>, counted: Option<&cgroup::Events>) -> Ending {
-    let Some(over) = over else { return Ending::RoomLost };
-    let failed = over.code != Some(0);
     let (oom, denied) = counted.map_or((0, 0), |counted| (counted.oom_kills, counted.pids_denied));
+    let Some(over) = over else {
+        // The kernel ends a group as a whole, and the init is in it.
+        return if oom > 0 { Ending::OomKilled } else { Ending::RoomLost };
+    };
+    let failed = over.code != Some(0);
     match (why, over.breach) {
         (_, Some(Breach::Cpu)) => Ending::CpuLimit,
         (_, Some(Breach::Memory)) => Ending::OomKilled,

@@ -86,8 +86,9 @@ fn serve(socket: BorrowedFd<'_>) -> io::Result<()> {
         waiting: None,
         living: BTreeMap::new(),
     };
-    // Compiled once, and inherited by everybody it is put up by.
+    // Worked out once, and inherited by everybody: behind the walls there is no way to ask the kernel for the last two.
     let _ = (Profile::Namespaces.program(), Profile::Landlock.program());
+    let _ = (rustix::param::page_size(), rustix::param::clock_ticks_per_second());
     zygote.park();
     while let Some((plan, fds)) = wire::receive::<Plan>(socket)? {
         let Ok([room]) = <[OwnedFd; 1]>::try_from(fds) else { continue };
