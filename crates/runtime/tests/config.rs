@@ -6,13 +6,24 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tempfile::TempDir;
 use toolgate_contract::{ActionType, AgentName, Category, Level, SafetyClass, SourceLine, Verdict};
 use toolgate_gate::{Constraints, GitLevel, NetworkMode, Policy, Request, Sourced, TerminalMode, decide};
-use toolgate_runtime::config::{
-    CheckReport, Config, ConfigError, ConfigFileInfo, Limits, Note, Place, Sources, check_text, is_trusted, trust_file,
+use toolgate_guard::shell::{
+    self, UserRule, UserRules,
+    policy::{Answer, Rules},
+    profiles::Profile,
+    rules::Severity,
+};
+use toolgate_runtime::{
+    config::{
+        CheckReport, Config, ConfigError, ConfigFileInfo, Limits, Note, Place, RoomSettings, Sources, check_text,
+        is_trusted, trust_file,
+    },
+    sandbox::{Lifecycle, RoomLimits, Strategy, Tier, TierChoice, Wall},
 };
 
 // ---- what holds ----
@@ -25,14 +36,11 @@ fn protected(more: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_published_block_loads_as_it_is_printed() {
-    let subprocess =
-        |line, what: &str| (line, format!("`{what}` is switched on, but this build has no subprocess backend"));
+    let inline = |line, what: &str| (line, format!("`{what}`: file tools work in this process"));
     let docker = |line, what: &str| (line, format!("`{what}` is switched on, but this build has no docker backend"));
     let promotes = |what: &str| (2, format!("`strategy: {what}` is checked, but this build promotes nobody"));
     let layered = vec![
-        subprocess(2, "default_backend: subprocess"),
-        subprocess(4, "file_system: subprocess"),
-        subprocess(5, "git: subprocess"),
+        inline(4, "file_system: subprocess"),
         docker(6, "web: docker"),
         docker(7, "code_execution: docker"),
         docker(8, "terminal: docker"),
@@ -73,7 +81,7 @@ fn every_example_loads_and_names_only_tools_that_exist() {
         }
     }
     names.sort();
-    assert_eq!(names, ["minimal", "project", "read-only", "rooms", "team"]);
+    assert_eq!(names, ["commands", "minimal", "project", "read-only", "rooms", "team"]);
 }
 
 #[test]
@@ -244,18 +252,33 @@ fn places_follow_the_sandboxing_block() {
     let house = House::new();
     assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), Place::Inline);
     assert_eq!(house.load().unwrap().backend_for(Category::Web), Place::DenyAll);
+    for category in [Category::Terminal, Category::CodeExecution] {
+        assert_eq!(house.load().unwrap().backend_for(category), Place::Room);
+    }
     house.user(
-        "sandboxing:\n  default_backend: subprocess\n  overrides:\n    git: kubernetes\n    web: deny_all\n    file_system: inline\n",
+        "sandboxing:\n  default_backend: subprocess\n  overrides:\n    git: kubernetes\n    web: deny_all\n    mcp: process\n    terminal: remote\n",
     );
     let config = house.load().unwrap();
     let there = |backend, line| Place::Unavailable {
         backend,
         source: SourceLine { file: house.user_file().display().to_string(), line },
     };
-    assert_eq!(config.backend_for(Category::Terminal), there("subprocess", 2));
-    assert_eq!(config.backend_for(Category::VersionControl), there("k8s", 4));
-    assert_eq!(config.backend_for(Category::Web), Place::DenyAll);
-    assert_eq!(config.backend_for(Category::FileSystem), Place::Inline);
+    let expected = [
+        (Category::FileSystem, Place::Inline),
+        (Category::VersionControl, there("k8s", 4)),
+        (Category::Web, Place::DenyAll),
+        (Category::Mcp, Place::Room),
+        (Category::Terminal, there("remote", 7)),
+        (Category::Database, Place::Room),
+    ];
+    for (category, place) in expected {
+        assert_eq!(config.backend_for(category), place, "{category}");
+    }
+    house.user("sandboxing: { overrides: { file_system: deny_all, terminal: deny_all } }\n");
+    let config = house.load().unwrap();
+    for category in [Category::FileSystem, Category::Terminal] {
+        assert_eq!(config.backend_for(category), Place::DenyAll);
+    }
     house.user("sandboxing: { default_backend: docker }\n");
     assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), there("docker", 1));
     house.user("sandboxing: { overrides: { web: docker } }\n");
@@ -268,6 +291,465 @@ fn a_note_says_what_will_be_refused() {
     let text =
         "`web: docker` is switched on, but this build has no docker backend: tools of category web will be refused";
     assert_eq!(notes, [Note { file: "t.yaml".into(), line: 3, text: text.into() }]);
+}
+
+#[test]
+fn a_note_says_where_file_tools_work() {
+    let text =
+        "file tools work in this process on the opened workspace, which they cannot leave; programs run in rooms";
+    for (config, written) in [
+        ("sandboxing: { overrides: { file_system: process } }\n", "file_system: process"),
+        ("sandboxing: { default_backend: process }\n", "default_backend: subprocess"),
+    ] {
+        let notes = check_text("t.yaml", config).unwrap().notes;
+        assert_eq!(notes, [Note { file: "t.yaml".into(), line: 1, text: format!("`{written}`: {text}") }]);
+    }
+    let quiet = "sandboxing: { default_backend: subprocess, overrides: { file_system: inline } }\n";
+    assert_eq!(check_text("t.yaml", quiet).unwrap().notes, []);
+}
+
+// ---- rooms and commands ----
+
+/// Every key of the block, none of them at its default.
+const ROOMS: &str = "sandboxing:
+  subprocess:
+    timeout_seconds: 120
+    memory_limit: 512m
+    pids_limit: 64
+    cpu_seconds: 90
+    disk_limit: 1g
+    tmpfs_size: 32m
+    open_files: 256
+    workspace_only: true
+    restricted_path: true
+    visible: [DIR/seen, DIR/more/]
+    extra_safe_path_prefixes: [DIR/bin, /usr/local/bin]
+    tier: namespaces
+    accepted_gaps: [metadata, disk]
+    lifecycle: { strategy: per-task, grace_seconds: 5, max_idle_seconds: 60, max_rooms: 8 }
+";
+
+/// A house with the directories that block names, and its text.
+fn house_with_dirs() -> (House, String, PathBuf) {
+    let house = House::new();
+    let dirs = house.dir.path().canonicalize().unwrap();
+    for name in ["seen", "more", "bin"] {
+        fs::create_dir(dirs.join(name)).unwrap();
+    }
+    let text = ROOMS.replace("DIR", dirs.to_str().unwrap());
+    (house, text, dirs)
+}
+
+#[test]
+fn rooms_are_as_the_block_says() {
+    let (house, text, dirs) = house_with_dirs();
+    assert_eq!(house.load().unwrap().rooms, RoomSettings::default());
+    house.user(&text);
+    let expected = RoomSettings {
+        lifecycle: Lifecycle {
+            strategy: Strategy::PerTask,
+            grace: Duration::from_secs(5),
+            idle: Duration::from_secs(60),
+            max_rooms: 8,
+        },
+        limits: RoomLimits {
+            memory: 512 << 20,
+            pids: 64,
+            cpu: Duration::from_secs(90),
+            disk: 1 << 30,
+            scratch: 32 << 20,
+            open_files: 256,
+        },
+        tier: TierChoice::Only(Tier::Namespaces),
+        accepted_gaps: [Wall::Metadata, Wall::Disk].into(),
+        path_prefixes: vec![dirs.join("bin"), "/usr/local/bin".into()],
+        visible: vec![dirs.join("seen"), dirs.join("more")],
+        timeout: Some(Duration::from_secs(120)),
+    };
+    let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+    assert_eq!((config.rooms, config.notes), (expected, vec![]));
+    for (word, strategy) in [("per-agent", Strategy::PerAgent), ("per-call", Strategy::PerCall)] {
+        house.user(&format!("sandboxing: {{ subprocess: {{ lifecycle: {{ strategy: {word} }} }} }}\n"));
+        assert_eq!(house.load().unwrap().rooms.lifecycle.strategy, strategy);
+    }
+    for (word, tier) in [("best", TierChoice::Best), ("landlock", TierChoice::Only(Tier::Landlock))] {
+        house.user(&format!("sandboxing: {{ subprocess: {{ tier: {word} }} }}\n"));
+        assert_eq!(house.load().unwrap().rooms.tier, tier);
+    }
+}
+
+#[test]
+fn a_later_trusted_file_sets_what_it_names_of_a_room_and_keeps_the_rest() {
+    let (house, text, dirs) = house_with_dirs();
+    house.user(&text);
+    house.project(&format!(
+        "sandboxing: {{ subprocess: {{ pids_limit: 128, visible: [{}], accepted_gaps: [], lifecycle: {{ max_rooms: 9 }} }} }}\n",
+        dirs.join("bin").display()
+    ));
+    let before = house.load_explicit(&house.user_file()).unwrap().rooms;
+    trust_file(&house.data_dir(), &house.project_file()).unwrap();
+    let rooms = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).rooms;
+    let mut expected = before;
+    expected.limits.pids = 128;
+    expected.visible = vec![dirs.join("bin")];
+    expected.accepted_gaps.clear();
+    expected.lifecycle.max_rooms = 9;
+    assert_eq!(rooms, expected);
+}
+
+/// What an untrusted file may not say about rooms on top of `ROOMS`, and what it may say instead.
+const ROOM_KEYS: &[(&str, &str, &str)] = &[
+    ("timeout_seconds", "121", "60"),
+    ("memory_limit", "513m", "256m"),
+    ("pids_limit", "65", "32"),
+    ("cpu_seconds", "91", "10"),
+    ("disk_limit", "2g", "1m"),
+    ("tmpfs_size", "33m", "16m"),
+    ("open_files", "257", "64"),
+    ("tier", "best", "namespaces"),
+    ("tier", "landlock", "namespaces"),
+    ("accepted_gaps", "[metadata, files]", "[metadata]"),
+    ("visible", "[DIR/seen, DIR/bin]", "[DIR/more]"),
+    ("visible", "[DIR/more/inside]", "[]"),
+    ("extra_safe_path_prefixes", "[DIR/more]", "[/usr/local/bin]"),
+    ("lifecycle", "{ strategy: per-agent }", "{ strategy: per-call }"),
+    ("lifecycle", "{ grace_seconds: 6 }", "{ grace_seconds: 0 }"),
+    ("lifecycle", "{ max_idle_seconds: 61 }", "{ max_idle_seconds: 1 }"),
+    ("lifecycle", "{ max_rooms: 9 }", "{ max_rooms: 1 }"),
+];
+
+#[test]
+fn an_untrusted_project_makes_rooms_tighter_and_never_looser() {
+    let (house, text, dirs) = house_with_dirs();
+    house.user(&text);
+    let before = house.load().unwrap().rooms;
+    for (key, looser, tighter) in ROOM_KEYS {
+        let said = |value: &str| {
+            let value = value.replace("DIR", dirs.to_str().unwrap());
+            house.project(&format!("sandboxing:\n  subprocess:\n    {key}: {value}\n"));
+            house.load()
+        };
+        let errors = said(looser).expect_err(looser);
+        let [error] = errors.as_slice() else { panic!("{key}: {}", page(&errors)) };
+        assert!(error.line == 3 && error.message.contains("it may only tighten"), "{key}: {error}");
+        let rooms = said(tighter).unwrap_or_else(|errors| panic!("{key}: {}", page(&errors))).rooms;
+        let changes = rooms != before;
+        assert_eq!(changes, *key != "tier", "{key}: {tighter}");
+    }
+    house.project("sandboxing:\n  subprocess:\n    extra_safe_path_prefixes: [/usr/local/bin, DIR/bin]\n");
+    let turned = fs::read_to_string(house.project_file()).unwrap().replace("DIR", dirs.to_str().unwrap());
+    house.project(&turned);
+    assert_eq!(house.load().unwrap().rooms, before, "the order of the directories for programs stays");
+
+    // From what is built in, only the stronger kind of room is tighter, and any time is less than none.
+    house.user("");
+    house.project("sandboxing: { subprocess: { tier: namespaces, timeout_seconds: 600 } }\n");
+    let rooms = house.load().unwrap().rooms;
+    assert_eq!((rooms.tier, rooms.timeout), (TierChoice::Only(Tier::Namespaces), Some(Duration::from_secs(600))));
+}
+
+#[test]
+fn an_untrusted_project_takes_places_away_and_gives_none() {
+    let house = House::new();
+    house.user("sandboxing: { overrides: { git: subprocess, web: docker } }\n");
+    house.project("sandboxing: { overrides: { git: deny_all, terminal: subprocess, file_system: inline } }\n");
+    let place = |category| house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).backend_for(category);
+    assert_eq!(place(Category::VersionControl), Place::DenyAll);
+    assert_eq!(place(Category::Terminal), Place::Room);
+    assert_eq!(place(Category::FileSystem), Place::Inline);
+    house.project("sandboxing: { default_backend: deny_all, overrides: { terminal: subprocess } }\n");
+    assert_eq!(place(Category::Terminal), Place::Room);
+    for category in [Category::FileSystem, Category::VersionControl, Category::Web, Category::Mcp] {
+        assert_eq!(place(category), Place::DenyAll, "{category}");
+    }
+}
+
+#[test]
+fn directories_that_would_show_secrets_are_refused() {
+    let (house, _, dirs) = house_with_dirs();
+    for (path, text) in [("file", "x"), ("me/.ssh/id", "key"), ("me/src/x", "")] {
+        fs::create_dir_all(dirs.join(path).parent().unwrap()).unwrap();
+        fs::write(dirs.join(path), text).unwrap();
+    }
+    std::os::unix::fs::symlink("seen", dirs.join("link")).unwrap();
+    std::os::unix::fs::symlink(&dirs, dirs.join("up")).unwrap();
+    fs::create_dir_all(house.data_dir().join("inside")).unwrap();
+    let load = |key: &str, dir: &Path| {
+        house.user(&format!("sandboxing:\n  subprocess:\n    {key}: [{}]\n", dir.display()));
+        house.load()
+    };
+    let cases = [
+        ("file", "is not a directory"),
+        ("link", "leads over a link to"),
+        ("up/seen", "leads over a link to"),
+        ("me", "would show the keys in `.ssh`"),
+        ("data", "would show the data directory"),
+        ("data/inside", "would show the data directory"),
+        ("", "would show the data directory"),
+    ];
+    for (name, message) in cases {
+        for key in ["visible", "extra_safe_path_prefixes"] {
+            let errors = load(key, &dirs.join(name)).expect_err(name);
+            assert!(errors[0].line == 3 && errors[0].message.contains(message), "{key} {name}: {}", page(&errors));
+        }
+    }
+    assert_eq!(load("visible", &dirs.join("me/src")).unwrap().rooms.visible, [dirs.join("me/src")]);
+
+    // What agents write is not where programs are looked for by name.
+    let bin = dirs.join("project/bin");
+    fs::create_dir(&bin).unwrap();
+    let errors = load("extra_safe_path_prefixes", &bin).unwrap_err();
+    assert!(errors[0].message.contains("where agents write"), "{}", page(&errors));
+    assert_eq!(load("visible", &bin).unwrap().rooms.visible, [bin]);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_left_out_with_a_note() {
+    let (house, _, dirs) = house_with_dirs();
+    let (gone, bin) = (dirs.join("gone"), dirs.join("bin"));
+    house.user(&format!(
+        "sandboxing:\n  subprocess:\n    visible: [{}]\n    extra_safe_path_prefixes: [{}, {}]\n",
+        gone.display(),
+        bin.display(),
+        gone.join("bin").display(),
+    ));
+    let config = house.load().unwrap();
+    assert_eq!((config.rooms.visible, config.rooms.path_prefixes), (vec![], vec![bin]));
+    let notes: Vec<_> =
+        config.notes.iter().map(|note| (note.line, note.text.contains("rooms do without it"))).collect();
+    assert_eq!(notes, [(3, true), (4, true)]);
+}
+
+const RULES: &str = "commands:
+  - id: no_deploy
+    pattern: ./deploy.sh|deploy **
+    severity: deny
+    reason: a person deploys
+    match: [deploy now]
+    not_match: [cat deploy.sh]
+  - { id: ask_infra, pattern: terraform apply, severity: ask, reason: it costs, match: [terraform apply -auto-approve] }
+";
+
+#[test]
+fn rules_about_commands_are_the_operators_with_their_lines() {
+    let house = House::new();
+    house.user(RULES);
+    house.project(
+        "commands:\n  - id: no_curl\n    pattern: curl\n    severity: deny\n    reason: never\n    match: [curl x]\n",
+    );
+    let commands = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).policy.commands;
+    let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    let rule = |id: &str, pattern: &str, severity, reason: &str, must: &[&str], must_not: &[&str]| UserRule {
+        id: id.into(),
+        pattern: pattern.into(),
+        severity,
+        reason: reason.into(),
+        must: texts(must),
+        must_not: texts(must_not),
+    };
+    let expected = [
+        rule(
+            "no_deploy",
+            "./deploy.sh|deploy **",
+            Severity::Deny,
+            "a person deploys",
+            &["deploy now"],
+            &["cat deploy.sh"],
+        ),
+        rule("ask_infra", "terraform apply", Severity::Ask, "it costs", &["terraform apply -auto-approve"], &[]),
+        rule("no_curl", "curl", Severity::Deny, "never", &["curl x"], &[]),
+    ];
+    assert_eq!(commands.rules.iter().collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+    let line = |file: PathBuf, line| SourceLine { file: file.display().to_string(), line };
+    let sources = [
+        ("ask_infra".to_owned(), line(house.user_file(), 8)),
+        ("no_curl".to_owned(), line(house.project_file(), 2)),
+        ("no_deploy".to_owned(), line(house.user_file(), 2)),
+    ];
+    assert_eq!(commands.sources, sources.into());
+
+    // A second rule of a name is told in the file that came later.
+    house.project(RULES);
+    let errors = house.load().unwrap_err();
+    let told: Vec<_> = errors.iter().map(|error| (error.line, error.message.as_str())).collect();
+    let taken = |id| format!("rule `{id}`: another rule has this name, or there are more than 256");
+    assert_eq!(told, [(2, &*taken("no_deploy")), (8, &*taken("ask_infra"))]);
+    assert!(errors.iter().all(|error| error.file == house.project_file().display().to_string()));
+}
+
+#[test]
+fn an_agent_has_the_profile_its_file_names() {
+    let house = House::new();
+    house.user(
+        "agents:
+  a: { profile: coder }
+  b: { profile: read_only }
+  c: { profile: read_only_no_net }
+  d:
+    profile:
+      custom:
+        allow: [git, cargo test]
+        ask: [git push]
+        deny: [cargo publish]
+        default: deny
+        write_redirect: allow
+        unparsable: deny
+        own_programs: allow
+        not_plain: deny
+        waive: [inline_code, function]
+  e: { profile: { custom: { allow: [ls] } } }
+  f: {}
+",
+    );
+    let policy = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).policy;
+    let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    let custom = Rules {
+        allow: texts(&["git", "cargo test"]),
+        ask: texts(&["git push"]),
+        deny: texts(&["cargo publish"]),
+        default: Answer::Deny,
+        write_redirect: Answer::Allow,
+        unparsable: Answer::Deny,
+        own_programs: Answer::Allow,
+        not_plain: Answer::Deny,
+        waive: texts(&["inline_code", "function"]),
+    };
+    let expected = [
+        ("a", Some((Profile::Coder, 2))),
+        ("b", Some((Profile::ReadOnly, 3))),
+        ("c", Some((Profile::ReadOnlyNoNet, 4))),
+        ("d", Some((Profile::Custom(custom), 7))),
+        ("e", Some((Profile::Custom(Rules { allow: texts(&["ls"]), ..Rules::default() }), 17))),
+        ("f", None),
+    ];
+    for (name, profile) in expected {
+        let found = policy.agents[&AgentName::from(name)].profile.clone();
+        assert_eq!(found.map(|found| (found.value, found.source.line)), profile, "{name}");
+    }
+}
+
+#[test]
+fn a_later_trusted_file_changes_a_profile_and_an_untrusted_one_narrows_it() {
+    let profile = |user: &str, project: &str, trust: bool| {
+        let house = House::new();
+        let agent = |said: &str| format!("agents: {{ default: {{ {said} }} }}\n");
+        house.user(&agent(user));
+        house.project(&agent(project));
+        if trust {
+            trust_file(&house.data_dir(), &house.project_file()).unwrap();
+        }
+        let config = house.load().map_err(|errors| {
+            let [error] = errors.as_slice() else { panic!("{}", page(&errors)) };
+            assert!(error.message.contains("it may only tighten"), "{error}");
+            error.message.clone()
+        })?;
+        let profile = config.policy.agents[&AgentName::from("default")].profile.clone();
+        Ok::<_, String>(profile.map_or("none", |profile| profile.value.name()))
+    };
+    assert_eq!(profile("profile: read_only", "profile: coder", true), Ok("coder"));
+    assert_eq!(profile("profile: read_only", "level: standard", true), Ok("read_only"));
+    let full = "level: elevated";
+    for (user, project) in [
+        ("profile: coder", "read_only"),
+        ("profile: coder", "read_only_no_net"),
+        ("profile: read_only", "read_only_no_net"),
+        ("profile: read_only", "read_only"),
+        ("profile: { custom: { allow: [ls] } }", "{ custom: { allow: [ls] } }"),
+        // At level standard the terminal constraint is the profile for programming.
+        ("level: standard", "coder"),
+        ("level: standard", "read_only"),
+        (full, "read_only"),
+    ] {
+        let found = profile(user, &format!("profile: {project}"), false);
+        assert_eq!(found, Ok(if project.contains("custom") { "custom" } else { project }), "{user}, then {project}");
+    }
+    for (user, project) in [
+        ("profile: read_only", "coder"),
+        ("profile: read_only_no_net", "read_only"),
+        ("profile: coder", "{ custom: { default: deny } }"),
+        ("profile: { custom: { allow: [ls] } }", "read_only"),
+        ("profile: { custom: { allow: [ls] } }", "{ custom: { allow: [ls, cat] } }"),
+        (full, "coder"),
+    ] {
+        let found = profile(user, &format!("profile: {project}"), false);
+        assert!(found.is_err(), "{user}, then {project}: {found:?}");
+    }
+}
+
+#[test]
+fn a_profile_that_narrows_answers_no_more_yes() {
+    let scripts = [
+        "ls -la",
+        "cat .env",
+        "curl https://example.com",
+        "curl -o x https://example.com",
+        "git log",
+        "git push",
+        "rm -rf build",
+        "rm -rf /",
+        "python3 -c 'print(1)'",
+        "f() { ls; }; f",
+        "PATH=x ls",
+        "ls > x",
+        "ls $X",
+        "pkill node",
+        "./run.sh",
+        "sed -i s/a/b/ x",
+        "find . -delete",
+        "echo 'x",
+        "terraform plan",
+    ];
+    let place = shell::Place::at("/srv/space", "/home/agent");
+    let verdict = |profile: Option<&Profile>, script: &str| {
+        let rules = profile.map(Profile::rules);
+        let bounds = shell::policy::Bounds { prefixes: rules.as_deref(), own: &UserRules::default() };
+        bounds.judge(&shell::read(script, &place)).verdict
+    };
+    let narrower = [
+        (None, Profile::ReadOnly),
+        (None, Profile::ReadOnlyNoNet),
+        (Some(Profile::Coder), Profile::ReadOnly),
+        (Some(Profile::Coder), Profile::ReadOnlyNoNet),
+        (Some(Profile::ReadOnly), Profile::ReadOnlyNoNet),
+    ];
+    for (held, new) in narrower {
+        for script in scripts {
+            assert!(verdict(Some(&new), script) <= verdict(held.as_ref(), script), "{held:?}, {new:?}: {script}");
+        }
+    }
+}
+
+#[test]
+fn an_approval_is_bound_to_everything_that_decides() {
+    let (house, text, _) = house_with_dirs();
+    let digest = |text: &str| {
+        house.user(text);
+        house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).digest().unwrap()
+    };
+    let before = digest(&text);
+    assert_eq!(digest(&text), before);
+    for (from, to) in [
+        ("/more/]", "/bin]"),
+        ("tier: namespaces", "tier: best"),
+        ("[metadata, disk]", "[disk]"),
+        ("pids_limit: 64", "pids_limit: 65"),
+        ("timeout_seconds: 120", "timeout_seconds: 121"),
+        ("/bin, /usr/local/bin]", "/bin]"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        assert_ne!(digest(&text.replace(from, to)), before, "{from}");
+    }
+    for more in [
+        "protected: [secrets/]\n",
+        "agents: { default: { profile: read_only } }\n",
+        "actions: { payroll:run: low }\n",
+        RULES,
+    ] {
+        assert_ne!(digest(&format!("{text}{more}")), before, "{more}");
+    }
+    assert_ne!(digest("actions: { payroll:run: low }\n"), digest("actions: { payroll:run: high }\n"));
+    assert_ne!(digest("sandboxing: { overrides: { git: subprocess } }\n"), digest(""));
+    assert_eq!(digest(&text.replace("max_rooms: 8", "max_rooms: 9")), before, "how long a room lives decides nothing");
 }
 
 #[test]
@@ -593,6 +1075,218 @@ const BROKEN: &[Broken] = &[
         "/opt/tools/bin",
     ),
     Broken(
+        "sandboxing: { subprocess: { extra_safe_path_prefixes: ['/a:/b'] } }\n",
+        1,
+        56,
+        "`/a:/b` is not a directory programs could be in",
+        "/opt/tools/bin",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { extra_safe_path_prefixes: [/home/me/.ssh/bin] } }\n",
+        1,
+        56,
+        "keys are kept in `.ssh`",
+        "nothing but what programs need",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { workspace_only: false } }\n",
+        1,
+        45,
+        "`workspace_only: false` cannot be had",
+        "listed under `visible`",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { restricted_path: false } }\n",
+        1,
+        46,
+        "`restricted_path: false` cannot be had",
+        "extra_safe_path_prefixes",
+    ),
+    Broken("sandboxing: { subprocess: { memory_limit: 1m } }\n", 1, 43, "is not a usable amount", "such as `512m`"),
+    Broken("sandboxing: { subprocess: { memory_limit: 2000g } }\n", 1, 43, "is not a usable amount", "such as `512m`"),
+    Broken("sandboxing: { subprocess: { disk_limit: 4 GB } }\n", 1, 41, "is not a usable amount", "such as `1g`"),
+    Broken("sandboxing: { subprocess: { tmpfs_size: 1k } }\n", 1, 41, "is not a usable amount", "such as `64m`"),
+    Broken("sandboxing: { subprocess: { pids_limit: 7 } }\n", 1, 41, "is out of range", "from 8 to 32768"),
+    Broken("sandboxing: { subprocess: { cpu_seconds: 0 } }\n", 1, 42, "is out of range", "from 1 to 86400"),
+    Broken("sandboxing: { subprocess: { open_files: 31 } }\n", 1, 41, "is out of range", "from 32 to 1048576"),
+    Broken(
+        "sandboxing: { subprocess: { tier: namespace } }\n",
+        1,
+        35,
+        "unknown value for `tier`: `namespace`",
+        "Write `namespaces`.",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { accepted_gaps: [disk, memroy] } }\n",
+        1,
+        51,
+        "unknown wall `memroy`",
+        "Write `memory`.",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { lifecycle: { strategy: per-agnet } } }\n",
+        1,
+        52,
+        "unknown value for `strategy`: `per-agnet`",
+        "Write `per-agent`.",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { lifecycle: { max_rooms: 0 } } }\n",
+        1,
+        53,
+        "`max_rooms: 0` is out of range",
+        "from 1 to 1000",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { lifecycle: { grace_seconds: 3601 } } }\n",
+        1,
+        57,
+        "is out of range",
+        "from 0 to 3600",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { lifecycle: { max_idle_seconds: 0 } } }\n",
+        1,
+        60,
+        "is out of range",
+        "from 1 to 86400",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { visible: [opt/x] } }\n",
+        1,
+        39,
+        "is not a directory a room could see",
+        "/opt/tools",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { visible: [/opt/../etc] } }\n",
+        1,
+        39,
+        "is not a directory a room",
+        "/opt/tools",
+    ),
+    Broken(
+        "sandboxing: { subprocess: { visible: [~/x] } }\n",
+        1,
+        39,
+        "is not a directory a room could see",
+        "absolute",
+    ),
+    Broken("sandboxing: { subprocess: { visible: [//] } }\n", 1, 39, "is not a directory a room could see", "absolute"),
+    Broken("sandboxing: { subprocess: { visible: [/] } }\n", 1, 39, "it holds everything", "Name a directory"),
+    Broken("sandboxing: { subprocess: { visible: [/etc/] } }\n", 1, 39, "it holds everything", "Name a directory"),
+    Broken("sandboxing: { subprocess: { visible: [/root] } }\n", 1, 39, "it holds everything", "Name a directory"),
+    Broken("sandboxing: { subprocess: { visible: [/home] } }\n", 1, 39, "it holds everything", "Name a directory"),
+    Broken("sandboxing: { subprocess: { visible: [/home/me] } }\n", 1, 39, "it holds everything", "Name a directory"),
+    Broken(
+        "sandboxing: { subprocess: { visible: [/proc/1] } }\n",
+        1,
+        39,
+        "a room has its own `/proc`",
+        "Name a directory",
+    ),
+    Broken("sandboxing: { subprocess: { visible: [/run] } }\n", 1, 39, "a room has its own `/run`", "Name a directory"),
+    Broken(
+        "sandboxing: { subprocess: { visible: [/root/.aws] } }\n",
+        1,
+        39,
+        "keys are kept in `.aws`",
+        "Name a directory",
+    ),
+    Broken("sandboxing: { subprocess: { visble: [] } }\n", 1, 29, "unknown key `visble`", "Write `visible`."),
+    // Commands.
+    Broken("agents: { a: { profile: codr } }\n", 1, 25, "unknown profile `codr`", "Write `coder`."),
+    Broken("agents: { a: { profile: custom } }\n", 1, 25, "profile `custom` needs lists", "custom: { allow:"),
+    Broken("agents: { a: { profile: {} } }\n", 1, 25, "this profile says nothing", "under `custom`"),
+    Broken("agents: { a: { profile: { coder: {} } } }\n", 1, 27, "unknown key `coder`", "Write `custom`."),
+    Broken("agents: { a: { profile: { custom: { alow: [ls] } } } }\n", 1, 37, "unknown key `alow`", "Write `allow`."),
+    Broken(
+        "agents: { a: { profile: { custom: { default: allowed } } } }\n",
+        1,
+        46,
+        "unknown answer `allowed`",
+        "Write `allow`.",
+    ),
+    Broken(
+        "agents: { a: { profile: { custom: { allow: [ls, ' '] } } } }\n",
+        1,
+        49,
+        "` ` is no prefix",
+        "such as `git push`",
+    ),
+    Broken(
+        "agents: { a: { profile: { custom: { waive: [delete_system] } } } }\n",
+        1,
+        45,
+        "rule `delete_system` denies, and cannot be waived",
+        "Write the name of a rule that asks",
+    ),
+    Broken(
+        "agents: { a: { profile: { custom: { waive: [function, nothing] } } } }\n",
+        1,
+        55,
+        "there is no rule `nothing`",
+        "Write the name of a rule that asks",
+    ),
+    Broken("commands: {}\n", 1, 11, "a list is expected here", "Write `[one, two]`"),
+    Broken("commands:\n  - { id: a, patern: b }\n", 2, 14, "unknown key `patern`", "Write `pattern`."),
+    Broken(
+        "commands:\n  - { id: a, severity: deny, reason: r, match: [x] }\n",
+        2,
+        5,
+        "a rule about commands has no `pattern`",
+        "for every rule",
+    ),
+    Broken(
+        "commands:\n  - { id: a, pattern: x, severity: forbid, reason: r, match: [x] }\n",
+        2,
+        36,
+        "unknown severity `forbid`",
+        "Write `ask` or `deny`.",
+    ),
+    Broken(
+        "commands:\n  - id: git push\n    pattern: x\n    severity: ask\n    reason: r\n    match: [x]\n",
+        2,
+        9,
+        "a name is made of",
+        "no_deploy_on_friday",
+    ),
+    Broken(
+        "commands:\n  - id: a\n    pattern: '* x'\n    severity: ask\n    reason: r\n    match: [x]\n",
+        3,
+        14,
+        "rule `a`: a pattern names a program",
+        "terraform apply|destroy",
+    ),
+    Broken(
+        "commands:\n  - id: a\n    pattern: x\n    severity: ask\n    reason: ''\n    match: [x]\n",
+        5,
+        13,
+        "rule `a`: say why",
+        "Say in one sentence",
+    ),
+    Broken(
+        "commands:\n  - id: a\n    pattern: x\n    severity: ask\n    reason: r\n",
+        2,
+        5,
+        "rule `a`: give at least one script that must hit it",
+        "Change the pattern or the example",
+    ),
+    Broken(
+        "commands:\n  - id: a\n    pattern: git push\n    severity: ask\n    reason: r\n    match:\n      - git push\n      - git pull\n",
+        8,
+        9,
+        "rule `a`: it must hit `git pull` and does not",
+        "Change the pattern or the example",
+    ),
+    Broken(
+        "commands:\n  - id: a\n    pattern: git push\n    severity: ask\n    reason: r\n    match: [git push]\n    not_match: [git log, git push -n]\n",
+        7,
+        26,
+        "rule `a`: it must not hit `git push -n` and does",
+        "Change the pattern or the example",
+    ),
+    Broken(
         "sandboxing: { docker: { memory_limit: 512mb } }\n",
         1,
         39,
@@ -891,9 +1585,9 @@ fn bombs_are_refused_before_they_go_off() {
 fn a_file_that_is_no_config_is_refused() {
     let house = House::new();
     let message = || house.load().unwrap_err().remove(0).message;
-    fs::create_dir(house.user_file()).unwrap();
+    fs::create_dir_all(house.user_file().join("x")).unwrap();
     assert!(message().contains("not a regular file"), "{}", message());
-    fs::remove_dir(house.user_file()).unwrap();
+    fs::remove_dir_all(house.user_file()).unwrap();
 
     house.user(&format!("#{}\n", "x".repeat(2_000_000)));
     assert!(message().contains("more than 1048576 bytes"), "{}", message());
@@ -995,7 +1689,13 @@ fn a_later_trusted_file_goes_on_top() {
 /// What an untrusted project file may not say, on top of a user's file: text, line, column, a part of the message.
 const LOOSER: &[(&str, u64, u64, &str)] = &[
     ("actions:\n  payroll:run: low\n", 1, 1, "`actions`"),
-    ("version: 1\nsandboxing:\n  overrides: { web: deny_all }\n", 2, 1, "`sandboxing`"),
+    ("version: 1\nsandboxing:\n  overrides: { web: docker }\n", 3, 21, "backend `docker` for category `web`"),
+    ("sandboxing: { overrides: { git: subprocess } }\n", 1, 33, "backend `subprocess` for category `version_control`"),
+    ("sandboxing: { default_backend: subprocess }\n", 1, 32, "backend `subprocess` for category"),
+    ("sandboxing:\n  docker: {}\n", 2, 3, "`docker`"),
+    ("sandboxing:\n  k8s: {}\n", 2, 3, "`k8s`"),
+    ("sandboxing: { subprocess: { pids_limit: 1000 } }\n", 1, 41, "a looser `pids_limit`"),
+    ("agents: { default: { profile: { custom: { allow: [ls] } } } }\n", 1, 31, "profile `custom` where `coder` holds"),
     ("tool_access:\n  levels: {}\n", 1, 1, "`tool_access`"),
     ("trust: { strategy: disabled, initial_level: sandboxed }\n", 1, 1, "`trust`"),
     ("policy:\n  allowed:\n    tools:\n      - delete\n", 4, 9, "`allowed` tool `delete`"),
