@@ -185,10 +185,11 @@ impl Lease {
     }
 
     /// Gives the group back when whoever is in it has said that it is the last one and about to leave. Nobody waits for
-    /// that: it is looked at when the group is wanted again, and one that has not left by then is killed.
+    /// that, unless enough groups are kept already: it is looked at when the group is wanted again, and one that has
+    /// not left by then is killed.
     pub(crate) fn let_go(mut self) {
         let mut pool = self.shared.pool();
-        if !pool.is_closed
+        if pool.has_room()
             && let Some(group) = self.group.take()
         {
             pool.leaving.push((Instant::now(), group));
@@ -287,6 +288,12 @@ struct Pool {
     leaving: Vec<(Instant, Group)>,
     /// Nothing is kept any more.
     is_closed: bool,
+}
+
+impl Pool {
+    fn has_room(&self) -> bool {
+        !self.is_closed && self.idle.len() + self.leaving.len() < POOL
+    }
 }
 
 /// One directory of this name in each hierarchy.
@@ -472,7 +479,7 @@ impl Shared {
     fn keep_or(&self, group: Group, get_rid: impl FnOnce(Group)) {
         let is_as_new = self.is_as_new(&group);
         let mut pool = self.pool();
-        if is_as_new && !pool.is_closed && pool.idle.len() < POOL {
+        if is_as_new && pool.has_room() {
             pool.idle.push(group);
         } else {
             drop(pool);
@@ -1438,13 +1445,15 @@ mod tests {
     #[test]
     fn many_leases_leave_a_bounded_pool() {
         let Some(cgroups) = real("many") else { return };
-        let leases: Vec<Lease> = (0..POOL + 4).map(|_| cgroups.take(64 << 20, 8).unwrap()).collect();
-        let names: BTreeSet<PathBuf> = leases.iter().flat_map(Lease::dirs).collect();
-        assert_eq!(names.len(), (POOL + 4) * cgroups.directories().len(), "no two share a group");
-        drop(leases);
-        assert_eq!(cgroups.shared.pool().idle.len(), POOL);
-        let left: usize = cgroups.directories().iter().map(|dir| children(dir).len()).sum();
-        assert_eq!(left, POOL * cgroups.directories().len());
+        let directories = cgroups.directories();
+        let left = || directories.iter().map(|dir| children(dir).len()).sum::<usize>();
+        for give_back in [drop::<Lease>, Lease::let_go] {
+            let leases: Vec<Lease> = (0..POOL + 4).map(|_| cgroups.take(64 << 20, 8).unwrap()).collect();
+            let names: BTreeSet<PathBuf> = leases.iter().flat_map(Lease::dirs).collect();
+            assert_eq!(names.len(), (POOL + 4) * directories.len(), "no two share a group");
+            leases.into_iter().for_each(give_back);
+            assert!(left() <= POOL * directories.len(), "{}", left());
+        }
     }
 
     #[test]

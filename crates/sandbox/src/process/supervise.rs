@@ -174,11 +174,8 @@ pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> See
         }
     }
     let counted = running.cgroup.as_ref().map(cgroup::Lease::looks);
-    if over.is_some() {
-        // Its init has seen everything else end, and is ending itself.
-        running.cgroup.take().into_iter().for_each(cgroup::Lease::let_go);
-    }
     if let (Some(_), Some(cgroup)) = (over, running.cgroup.take()) {
+        // Its init has seen everything else end, and is ending itself.
         cgroup.let_go();
     }
     let ending = ending(stop.as_ref().map(|stop| stop.why), over, counted.as_ref());
