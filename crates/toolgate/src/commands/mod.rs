@@ -6,6 +6,7 @@ mod check;
 mod completions;
 mod doctor;
 mod explain;
+mod sandbox;
 mod serve;
 mod shell;
 mod tools;
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Check(check::Check),
     Explain(explain::Explain),
     Audit(audit::Audit),
+    Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
@@ -42,6 +44,7 @@ impl Command {
             Self::Check(command) => command.run(place),
             Self::Explain(command) => command.run(place),
             Self::Audit(command) => command.run(place),
+            Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
             Self::Doctor(command) => command.run(place),
             Self::Completions(command) => command.run(),
