@@ -1,14 +1,14 @@
 //! F-21, F-22, F-23, F-33: the file tree cannot be changed or left.
 
-use crate::{host::Counted, said::FILTERED};
+use crate::{host::mounts as mounts_here, said::FILTERED};
 
 in_both_tiers! {
     /// F-21.
     fn mounts(bench) {
-        let before = Counted::now().mounts;
+        let before = mounts_here();
         std::fs::create_dir(bench.workspace().join("here")).expect("a directory");
         bench.probe(&["mounts", "here"]).all_refused_with(&FILTERED);
-        assert_eq!(Counted::now().mounts, before, "the host has as many mounts as before");
+        assert_eq!(mounts_here(), before, "the host has as many mounts as before");
         let alone = bench.control(&["alone", "mounts", "."]);
         for what in ["mount tmpfs", "bind / over it", "fsopen", "mount_setattr"] {
             assert!(alone.worked().contains(&what), "without walls it works: {alone:?}");

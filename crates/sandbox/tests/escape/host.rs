@@ -130,13 +130,13 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Of this process and everything beneath it.
-    pub(crate) fn now() -> Self {
+    /// Of this process and everything beneath it, and of the groups in these directories.
+    pub(crate) fn now(groups: &BTreeSet<PathBuf>) -> Self {
         Self {
             fds: fs::read_dir("/proc/self/fd").expect("own descriptors").count(),
-            mounts: fs::read_to_string("/proc/self/mountinfo").expect("own mounts").lines().count(),
+            mounts: mounts(),
             namespaces: namespaces().len(),
-            cgroups: cgroups(),
+            cgroups: groups.iter().map(|dir| fs::read_dir(dir).into_iter().flatten().count()).sum(),
             children: family().len(),
         }
     }
@@ -158,20 +158,9 @@ fn namespaces() -> BTreeSet<String> {
     all
 }
 
-/// Groups of Toolgate in every hierarchy.
-pub(crate) fn cgroups() -> usize {
-    let mut left = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
-    let mut found = 0;
-    while let Some(dir) = left.pop() {
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            found += usize::from(entry.path().to_string_lossy().contains("toolgate-"));
-            left.push(entry.path());
-        }
-    }
-    found
+/// Mounts that the host sees.
+pub(crate) fn mounts() -> usize {
+    fs::read_to_string("/proc/self/mountinfo").expect("own mounts").lines().count()
 }
 
 /// This process and everything beneath it.

@@ -48,11 +48,12 @@ in_both_tiers! {
 
     /// P-02. Programs that give rights away, run inside: they say who they are, or refuse.
     fn nor_from_programs_that_have_them(bench) {
-        for (program, args) in [("/usr/bin/su", ["-c", "id -u"]), ("/usr/bin/sudo", ["-n", "id"]), ("/usr/bin/pkexec", ["id", "-u"])] {
-            if !Path::new(program).exists() {
-                crate::skipped(format!("{program} is not on this machine"));
-                continue;
-            }
+        let known = [("/usr/bin/su", ["-c", "id -u"]), ("/usr/bin/sudo", ["-n", "id"]), ("/usr/bin/pkexec", ["id", "-u"])];
+        let here: Vec<_> = known.into_iter().filter(|(program, _)| Path::new(program).exists()).collect();
+        if here.is_empty() {
+            return crate::skipped("this machine has no program that gives rights away");
+        }
+        for (program, args) in here {
             let said = bench.probe(&["run-elevated", program, args[0], args[1]]);
             if let Ended::Ok(told) = said.of(&format!("run {program}")) {
                 assert!(!told.starts_with("0:"), "{program} worked: {told}");
