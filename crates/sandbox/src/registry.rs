@@ -40,7 +40,10 @@ use rustix::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_contract::Digest;
 
-use crate::{process::cgroup, spec::RoomSpec};
+use crate::{
+    process::{cgroup, placeholder},
+    spec::RoomSpec,
+};
 
 /// How long a killed keeper may take to be gone.
 const DEATH: Duration = Duration::from_secs(2);
@@ -108,8 +111,9 @@ impl Registry {
         write_json(&self.dir, INSTANCE, &self.note)
     }
 
-    /// Notes that a process room is about to be made. What it keeps on the machine is in the directory of its id.
-    pub fn note(&self, id: &str, owner: &str, tier: &str, spec: &RoomSpec) -> io::Result<RoomNote> {
+    /// Notes that a process room is about to be made. What it keeps on the machine is in the directory of its id, and
+    /// what it put into its workspace are empty directories.
+    pub fn note(&self, id: &str, owner: &str, tier: &str, spec: &RoomSpec, put: Vec<PathBuf>) -> io::Result<RoomNote> {
         let is_word = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if !is_word || id.len() > 64 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{id}` cannot name a room")));
@@ -125,6 +129,8 @@ impl Registry {
             keeper_start_time: None,
             cgroups: Vec::new(),
             dirs: vec![self.dir.join(id)],
+            workspace: spec.workspace.as_ref().map(|workspace| workspace.path.clone()),
+            put,
         };
         let note = RoomNote { dir: self.dir.clone(), room, stays: false };
         note.write()?;
@@ -214,6 +220,12 @@ pub struct NotedRoom {
     pub cgroups: Vec<PathBuf>,
     /// Its directories inside [`Registry::dir`].
     pub dirs: Vec<PathBuf>,
+    /// The directory it is about.
+    #[serde(default)]
+    pub workspace: Option<PathBuf>,
+    /// Empty directories in the workspace that stand for protected names.
+    #[serde(default)]
+    pub put: Vec<PathBuf>,
 }
 
 /// A room somebody has, or had.
@@ -310,6 +322,7 @@ fn sweep_instance(dir: &Path, label: Option<&str>, swept: &mut Swept) {
     let of_rooms = rooms.iter().flat_map(|room| &room.cgroups).filter_map(|group| group.parent().map(Path::to_owned));
     sweep_cgroups(dir, of_instance.chain(of_rooms).collect(), label, swept);
     rooms.iter().flat_map(|room| &room.dirs).for_each(|private| sweep_private(dir, private, swept));
+    rooms.iter().for_each(|room| sweep_put(room, swept));
     if let Err(error) = remove_instance(dir) {
         swept.problems.push(format!("`{}` cannot be removed: {error}", dir.display()));
     }
@@ -345,6 +358,19 @@ fn sweep_private(dir: &Path, private: &Path, swept: &mut Swept) {
         Ok(true) => swept.dirs += 1,
         Ok(false) => {}
         Err(error) => swept.problems.push(format!("`{}` cannot be removed: {error}", private.display())),
+    }
+}
+
+/// Only a directory that is empty and marked as put there is taken away.
+fn sweep_put(room: &NotedRoom, swept: &mut Swept) {
+    for (workspace, put) in room.workspace.iter().flat_map(|workspace| room.put.iter().map(move |put| (workspace, put)))
+    {
+        match placeholder::sweep(workspace, put) {
+            Ok(taken) => swept.dirs += usize::from(taken),
+            Err(error) => {
+                swept.problems.push(format!("`{}` cannot be removed: {error}", workspace.join(put).display()));
+            }
+        }
     }
 }
 
@@ -687,7 +713,7 @@ mod tests {
         let cgroups = cgroup::Cgroups::open(registry.label(), registry.instance());
         registry.uses_cgroups(cgroups.directories()).unwrap();
         let private = registry.dir().join("r1");
-        let mut note = registry.note("r1", "coder", "namespaces", &RoomSpec::bare()).unwrap();
+        let mut note = registry.note("r1", "coder", "namespaces", &RoomSpec::bare(), Vec::new()).unwrap();
         fs::create_dir_all(private.join("tmp/deep")).unwrap();
         fs::write(private.join("tmp/deep/file"), "x").unwrap();
         let mut keeper = keeper();
@@ -717,7 +743,7 @@ mod tests {
     }
 
     fn note(registry: &Registry, id: &str) -> io::Result<RoomNote> {
-        registry.note(id, "coder", "namespaces", &RoomSpec::bare())
+        registry.note(id, "coder", "namespaces", &RoomSpec::bare(), Vec::new())
     }
 
     fn noted(id: &str) -> NotedRoom {
@@ -732,6 +758,8 @@ mod tests {
             keeper_start_time: None,
             cgroups: Vec::new(),
             dirs: Vec::new(),
+            workspace: None,
+            put: Vec::new(),
         }
     }
 

@@ -12,7 +12,7 @@ mod job;
 mod keeper;
 mod landlock;
 mod net;
-mod placeholder;
+pub(crate) mod placeholder;
 mod probe;
 mod receipt;
 mod room;

@@ -76,17 +76,18 @@ impl ProcessRoom {
         check_spec(spec)?;
         let id = room_id();
         let private = private_dir(&house.registry, &id, tier).map_err(RoomError::step("find a place for the room"))?;
-        let mut note = house
-            .registry
-            .note(&id, owner, tier.as_str(), spec)
-            .map_err(RoomError::step("write down that a room is made"))?;
-        make_private(&private, spec, tier).map_err(RoomError::step("make the room's own directory"))?;
         let placeholders = match &spec.workspace {
             Some(workspace) if tier == Tier::Namespaces && workspace.mode == WorkspaceMode::ReadWrite => {
                 Some(Placeholders::put(workspace)?)
             }
             _ => None,
         };
+        let put = placeholders.as_ref().map(Placeholders::paths).unwrap_or_default();
+        let mut note = house
+            .registry
+            .note(&id, owner, tier.as_str(), spec, put)
+            .map_err(RoomError::step("write down that a room is made"))?;
+        make_private(&private, spec, tier).map_err(RoomError::step("make the room's own directory"))?;
         let (socket, keepers_end) = wire::pair().map_err(RoomError::step("make a socket"))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
             .map_err(|error| RoomError::step("make a socket")(error.into()))?;
@@ -293,6 +294,7 @@ impl Drop for ProcessRoom {
             // Its ids are not used again and its note stays, so that a sweep finds it.
             tracing::error!("a room's keeper did not end; `toolgate sandbox sweep` will find it");
             self.note.take().into_iter().for_each(RoomNote::leave);
+            self.placeholders.take().into_iter().for_each(Placeholders::leave);
             return;
         }
         self.placeholders = None;
