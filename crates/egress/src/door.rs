@@ -83,6 +83,9 @@ pub struct Limits {
     pub connections: usize,
     /// Connections in a second; more have to wait.
     pub connects_per_second: u32,
+    /// Look-ups at the same time; more have to wait. Each holds a thread until the machine's resolver gives up, and
+    /// other rooms want some.
+    pub look_ups: usize,
     /// How long a client may be silent before somebody is dialled for it, in case the server speaks first.
     pub silence: Duration,
     /// How long a client may take for its first words once it has begun.
@@ -102,6 +105,7 @@ impl Default for Limits {
         Self {
             connections: 64,
             connects_per_second: 100,
+            look_ups: 8,
             silence: Duration::from_millis(300),
             first_words: Duration::from_secs(2),
             request: Duration::from_secs(5),
@@ -167,8 +171,6 @@ struct Hall {
 
 /// Connections that ask for names, at the same time.
 const MAX_QUESTIONERS: usize = 8;
-/// Look-ups at the same time. Each holds a thread until the machine's resolver gives up, and other rooms want some.
-const MAX_LOOK_UPS: usize = 8;
 /// Of the time for a dial, each address of a name gets this part at most.
 const DIALS: u32 = 2;
 /// Questions over UDP in a second; the kernel drops what waits too long.
@@ -229,7 +231,7 @@ impl Hall {
             names: Mutex::new(Names::new(terms.rules.clone())),
             connections: Semaphore::new(terms.limits.connections),
             questioners: Semaphore::new(MAX_QUESTIONERS),
-            look_ups: Arc::new(Semaphore::new(MAX_LOOK_UPS)),
+            look_ups: Arc::new(Semaphore::new(terms.limits.look_ups)),
             terms,
         }
     }

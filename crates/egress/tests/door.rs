@@ -524,6 +524,45 @@ fn names_are_answered_over_tcp_too_and_a_bad_question_hurts_nobody() {
 }
 
 #[test]
+fn names_are_looked_up_a_few_at_a_time() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let highest = Arc::clone(&most);
+    let limits = Limits { look_ups: 1, ..Limits::default() };
+    let room = Room::with(&["allowed.test:443".into()], limits, move |_| {
+        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(5));
+        now.fetch_sub(1, Ordering::SeqCst);
+        Ok(Vec::new())
+    });
+    let mut clients: Vec<TcpStream> = (0..20).map(|_| room.dial_name("allowed.test", 443)).collect();
+    for client in &mut clients {
+        client.write_all(b"hello\n").unwrap();
+    }
+    for client in &mut clients {
+        is_reset(client);
+    }
+    assert_eq!(highest.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_few_may_ask_for_names_over_tcp_at_the_same_time() {
+    let room = Room::open(&["allowed.test:443".into()]);
+    let ask = || -> io::Result<TcpStream> {
+        let mut client = try_connect(room.dns_tcp)?;
+        let message = question("allowed.test");
+        client.write_all(&(message.len() as u16).to_be_bytes())?;
+        client.write_all(&message)?;
+        client.read_exact(&mut [0; 48])?;
+        Ok(client)
+    };
+    let mut asking: Vec<TcpStream> = (0..8).map(|_| ask().unwrap()).collect();
+    assert!(ask().is_err());
+    assert_eq!(room.look_up("allowed.test"), Some(Ipv4Addr::new(198, 18, 0, 1)));
+    asking.pop();
+    while ask().is_err() {}
+}
+
+#[test]
 fn where_nobody_answers_the_client_is_told_at_once() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let room = Room::open(&[format!("allowed.test:{port}"), format!("127.0.0.1:{port}")]);

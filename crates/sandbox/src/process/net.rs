@@ -46,15 +46,19 @@ pub(super) fn with_door() -> io::Result<Vec<OwnedFd>> {
     let routes = Netlink::open(ROUTES)?;
     filters.ask(together(fence()))?;
     routes.ask(vec![loopback_up()])?;
-    let listeners = vec![
+    let listeners = listeners()?;
+    filters.ask(together(redirection()))?;
+    routes.ask(vec![everything_to_loopback()])?;
+    Ok(listeners)
+}
+
+fn listeners() -> io::Result<Vec<OwnedFd>> {
+    Ok(vec![
         TcpListener::bind(CAUGHT)?.into(),
         UdpSocket::bind(NAMES)?.into(),
         TcpListener::bind(NAMES)?.into(),
         TcpListener::bind(CONNECT)?.into(),
-    ];
-    filters.ask(together(redirection()))?;
-    routes.ask(vec![everything_to_loopback()])?;
-    Ok(listeners)
+    ])
 }
 
 /// Tries, from inside, what must not work. Ok: the door is served and refuses, and the fence stands.
@@ -714,29 +718,60 @@ mod tests {
         });
     }
 
+    /// Serves a door that knows one name, and tells what happens at it.
+    fn serve(listeners: Vec<OwnedFd>) -> (Door, Arc<Mutex<Vec<Event>>>) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let events = Arc::clone(&told);
+        let terms = Terms {
+            rules: Rules::parse(&["allowed.com:443".into()]).unwrap(),
+            resolver: Resolver::Given(Arc::new(|_| Ok(Vec::new()))),
+            limits: Limits::default(),
+            original: Arc::new(|client| original_destination(client)),
+            events: Arc::new(move |event| events.lock().unwrap().push(event)),
+        };
+        (Door::open(sockets(listeners), terms).unwrap(), told)
+    }
+
     #[test]
     fn a_served_door_passes_the_probe_that_must_fail() {
         in_a_namespace("a_served_door_passes_the_probe_that_must_fail", || {
-            let told = Arc::new(Mutex::new(Vec::new()));
-            let (events, resolver) = (Arc::clone(&told), Resolver::Given(Arc::new(|_| Ok(Vec::new()))));
-            let terms = Terms {
-                rules: Rules::parse(&["allowed.com:443".into()]).unwrap(),
-                resolver,
-                limits: Limits::default(),
-                original: Arc::new(|client| original_destination(client)),
-                events: Arc::new(move |event| events.lock().unwrap().push(event)),
-            };
-            let door = Door::open(sockets(with_door().unwrap()), terms).unwrap();
+            let (door, told) = serve(with_door().unwrap());
             probe(PATIENCE).unwrap();
             assert!(told.lock().unwrap().is_empty(), "the probe is nobody's doing");
 
             let heard = connect("93.184.216.34:443").and_then(|mut client| client.read(&mut [0]));
-            let kind = heard.map_err(|error| error.kind());
-            assert_eq!(kind, Err(ErrorKind::ConnectionReset));
+            assert_eq!(heard.map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
             let (host, port) = ("93.184.216.34".to_owned(), Some(443));
             let refused = Event::Refused { host, port, reason: Reason::NotAllowed, address: None };
             assert_eq!(*told.lock().unwrap(), [refused]);
             drop(door);
+        });
+    }
+
+    #[test]
+    fn the_probe_finds_that_there_is_no_fence() {
+        in_a_namespace("the_probe_finds_that_there_is_no_fence", || {
+            let filters = Netlink::open(FILTERS).unwrap();
+            let routes = Netlink::open(ROUTES).unwrap();
+            let table = fence().remove(0);
+            filters.ask(together(vec![table])).unwrap();
+            routes.ask(vec![loopback_up()]).unwrap();
+            let (_door, _) = serve(listeners().unwrap());
+            filters.ask(together(redirection())).unwrap();
+            routes.ask(vec![everything_to_loopback()]).unwrap();
+            assert_eq!(probe(PATIENCE).unwrap_err().to_string(), "a datagram passed the fence");
+        });
+    }
+
+    #[test]
+    fn the_fence_refuses_at_once_also_where_nothing_is_redirected() {
+        in_a_namespace("the_fence_refuses_at_once_also_where_nothing_is_redirected", || {
+            Netlink::open(FILTERS).unwrap().ask(together(fence())).unwrap();
+            let routes = Netlink::open(ROUTES).unwrap();
+            routes.ask(vec![loopback_up()]).unwrap();
+            routes.ask(vec![everything_to_loopback()]).unwrap();
+            is_refused("93.184.216.34:443");
+            is_refused_udp("8.8.8.8:53");
         });
     }
 
