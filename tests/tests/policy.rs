@@ -350,7 +350,7 @@ fn an_untrusted_project_file_that_loosens_stops_everything_and_names_the_line() 
     check("version: 1\nlimits: {max_concurrency: 64}\n", 2);
     check("version: 1\nactions: {payroll:run: low}\n", 2);
     check("version: 1\ntool_access:\n  levels:\n    standard: {network: open}\n", 2);
-    check("version: 1\nsandboxing: {default_backend: deny_all}\n", 2);
+    check("version: 1\nsandboxing: {overrides: {web: subprocess}}\n", 2);
 }
 
 #[test]

@@ -29,7 +29,10 @@ const SCROLLBACK: usize = 2_000;
 
 /// The terminals of one runtime.
 #[derive(Debug, Default)]
-pub(crate) struct Terminals(Mutex<BTreeMap<(String, String), Arc<Mutex<Open>>>>);
+pub(crate) struct Terminals(Mutex<ByOwner>);
+
+/// By agent and name.
+type ByOwner = BTreeMap<(String, String), Arc<Mutex<Open>>>;
 
 struct Open {
     terminal: Option<Box<dyn Terminal>>,
@@ -132,7 +135,7 @@ impl Terminals {
         Ok(open)
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<Mutex<Open>>>> {
+    fn all(&self) -> MutexGuard<'_, ByOwner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

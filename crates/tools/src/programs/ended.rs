@@ -110,6 +110,12 @@ fn was_ended(ran: &Ran, seconds: u64) -> Fault {
     }
     let fault = |known: &Known, what: &str, remedy: &str| known.failed(format!("{what}{last}"), remedy);
     match ran.ending {
+        // It was given less time than it asked for.
+        Ending::TimedOut if ran.usage.wall_ms / 1000 < seconds => {
+            let what =
+                format!("it was ended after {} s: the operator lets no program run longer", ran.usage.wall_ms / 1000);
+            fault(&TIMED_OUT, &what, "Ask for less at once.")
+        }
         Ending::TimedOut => {
             let what = format!("it was ended after {seconds} s");
             let remedy = format!("Raise `timeout_seconds`, at most {MAX_SECONDS}, or ask for less at once.");
@@ -204,8 +210,13 @@ mod tests {
 
     #[test]
     fn more_time_is_only_offered_where_there_is_more() {
-        let remedy = |seconds| answer(Ran { ending: Ending::TimedOut, ..ran(0, "", "") }, seconds).unwrap_err().remedy;
-        assert_eq!(remedy(30), "Raise `timeout_seconds`, at most 600, or ask for less at once.");
-        assert_eq!(remedy(600), "Ask for less at once, or use a terminal for what goes on for long.");
+        let remedy = |took: u64, seconds| {
+            let mut ran = Ran { ending: Ending::TimedOut, ..ran(0, "", "") };
+            ran.usage.wall_ms = took * 1000 + 7;
+            answer(ran, seconds).unwrap_err().remedy
+        };
+        assert_eq!(remedy(30, 30), "Raise `timeout_seconds`, at most 600, or ask for less at once.");
+        assert_eq!(remedy(600, 600), "Ask for less at once, or use a terminal for what goes on for long.");
+        assert_eq!(remedy(20, 30), "Ask for less at once.");
     }
 }
