@@ -2,11 +2,20 @@
 //!
 //! The escape suite kills it in the middle and looks for what stayed.
 
-use std::{collections::BTreeMap, env, io::Write, path::PathBuf, thread, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    io::Write,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
 
 use toolgate_contract::{Files, Job, JobLimits, Needs, Network};
 use toolgate_gate::Permit;
-use toolgate_sandbox::{Backend, Egress, Io, ProcessBackend, RoomSpec, Tier, TierChoice, WorkspaceMode, WorkspaceSpec};
+use toolgate_sandbox::{
+    Backend, Egress, Io, ProcessBackend, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [state, tier, workspace, probe] =
@@ -23,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         visible: vec![bin],
         egress: Egress::Deny,
         tier: TierChoice::Only(tier),
+        accepted_gaps: BTreeSet::from([Wall::Metadata]),
         ..RoomSpec::bare()
     };
     let backend = ProcessBackend::open(state.as_ref())?;

@@ -166,16 +166,17 @@ impl Lease {
     /// What has happened so far. A counter that could be read when the group was taken and cannot be read now counts
     /// nothing.
     pub(crate) fn looks(&self) -> Events {
-        let now = self.group.as_ref().map(|group| group.files.counters());
-        let now = now.transpose().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the counters of a control group cannot be read");
-            None
-        });
-        let Some(now) = now else { return Events::default() };
-        Events {
-            oom_kills: now.oom_kills.saturating_sub(self.at_start.oom_kills),
-            pids_denied: now.pids_denied.saturating_sub(self.at_start.pids_denied),
-            memory_peak: now.memory_peak,
+        let Some(Group { files, .. }) = &self.group else { return Events::default() };
+        match files.counters().and_then(|now| Ok((now, files.peak()?))) {
+            Ok((now, memory_peak)) => Events {
+                oom_kills: now.oom_kills.saturating_sub(self.at_start.oom_kills),
+                pids_denied: now.pids_denied.saturating_sub(self.at_start.pids_denied),
+                memory_peak,
+            },
+            Err(error) => {
+                tracing::warn!(%error, "the counters of a control group cannot be read");
+                Events::default()
+            }
         }
     }
 
@@ -204,12 +205,11 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(group) = self.group.take() else { return };
-        match group.files.is_empty() {
-            Ok(true) => self.shared.give_back(group),
-            _ => match kill(&self.shared.dirs(&group)) {
-                Ok(()) => self.shared.give_back(group),
-                Err(_) => self.shared.pool().leaving.push((Instant::now(), group)),
-            },
+        let is_empty = group.files.is_empty().is_ok_and(|is_empty| is_empty) || kill(&self.shared.dirs(&group)).is_ok();
+        if is_empty {
+            self.shared.give_back(group);
+        } else {
+            self.shared.pool().leaving.push((Instant::now(), group));
         }
     }
 }
@@ -328,7 +328,6 @@ struct MemoryFiles {
 struct Counters {
     oom_kills: u64,
     pids_denied: u64,
-    memory_peak: Option<u64>,
 }
 
 impl Files {
@@ -351,12 +350,16 @@ impl Files {
         let mut counters = Counters::default();
         if let Some(memory) = &self.memory {
             counters.oom_kills = counter(&text(&memory.events)?, "oom_kill")?;
-            counters.memory_peak = memory.peak.as_ref().map(number).transpose()?;
         }
         if let Some(events) = &self.pids_events {
             counters.pids_denied = counter(&text(events)?, "max")?;
         }
         Ok(counters)
+    }
+
+    /// The most memory that was held at once since it was forgotten.
+    fn peak(&self) -> io::Result<Option<u64>> {
+        self.memory.as_ref().and_then(|memory| memory.peak.as_ref()).map(number).transpose()
     }
 
     fn is_empty(&self) -> io::Result<bool> {

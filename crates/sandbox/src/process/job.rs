@@ -5,11 +5,12 @@
 //! runtime's word. When the program ends it ends everything the program left behind, and says so last.
 
 use std::{
+    collections::BTreeMap,
     ffi::CString,
     fs, io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::PermissionsExt,
+        unix::fs::{MetadataExt, PermissionsExt},
     },
     path::Path,
     time::{Duration, Instant},
@@ -17,6 +18,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::{Mode, OFlags, ResolveFlags},
     process::{
         DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, kill_process, set_dumpable_behavior,
         set_parent_process_death_signal, setrlimit, wait,
@@ -93,11 +95,12 @@ fn start(
 ) -> Result<Option<Started>, Failure> {
     let terminal = order.terminal.map(open_terminal).transpose()?;
     let streams: Vec<OwnedFd> = if terminal.is_some() { Vec::new() } else { fds.by_ref().take(3).collect() };
-    let cgroups = join(fds)?;
+    let cgroups: Vec<OwnedFd> = fds.collect();
     if room.tier == Tier::Namespaces && !order.pids_held {
         // Counted in the room's own user namespace; the keeper and the waiting inits are in it as well.
         limit_to(Resource::Nproc, u64::from(room.limits.pids) + 4)?;
     }
+    let cwd = open_cwd(order).map_err(Failure::at(sys::ENTER_DIRECTORY))?;
     let Some(program) = find(order) else { return Ok(None) };
     let words = |list: &mut dyn Iterator<Item = String>| {
         list.map(|word| CString::new(word).map_err(io::Error::from)).collect::<Result<Vec<_>, _>>()
@@ -116,7 +119,8 @@ fn start(
         program: &path(&program)?,
         argv: &argv,
         env: &env,
-        cwd: &path(&order.cwd)?,
+        cwd: cwd.as_fd(),
+        cgroups: &cgroups,
         stdio,
         terminal: terminal.is_some(),
         landlock: room.landlock.as_fd(),
@@ -135,21 +139,11 @@ fn start(
         seccomp: found.seccomp == 2,
         landlock: found.canary == libc::EACCES,
         namespaces,
-        cgroups,
+        cgroups: cgroups.len(),
     };
     let master: Vec<_> = terminal.iter().map(|(master, _)| master.as_fd()).collect();
     wire::send(status, &News::Started(facts), &master).map_err(Failure::at("say that the program runs"))?;
     Ok(Some(Started { program: pid, children }))
-}
-
-/// Writes itself into every cgroup it was given the way into.
-fn join(ways: impl Iterator<Item = OwnedFd>) -> Result<usize, Failure> {
-    let mut joined = 0;
-    for way in ways {
-        rustix::io::write(way, b"0").map_err(Failure::at("join a cgroup"))?;
-        joined += 1;
-    }
-    Ok(joined)
 }
 
 /// No program this process starts gets a capability from its file. Takes a right that an ordinary user does not have;
@@ -177,9 +171,12 @@ fn drop_capabilities(tier: Tier) -> Result<(), Failure> {
 }
 
 fn limit(limits: &RoomLimits) -> Result<(), Failure> {
+    // At the first of the two a program is told; at the second it is killed, and looks like any other that was.
+    let seconds = limits.cpu.as_secs().max(1);
+    setrlimit(Resource::Cpu, Rlimit { current: Some(seconds), maximum: Some(seconds + 2) })
+        .map_err(Failure::at("limit processor time"))?;
     for (resource, most) in [
         (Resource::Core, 0),
-        (Resource::Cpu, limits.cpu.as_secs().max(1)),
         (Resource::Fsize, limits.disk),
         (Resource::Nofile, limits.open_files),
         (Resource::Memlock, 8 << 20),
@@ -202,13 +199,21 @@ fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
         .map_err(Failure::at(format!("limit {resource:?}")))
 }
 
+/// The directory to start in, opened so that no link on the way leads out of the workspace.
+fn open_cwd(order: &Order) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(order.root.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())?;
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(root, order.cwd.as_str(), flags, Mode::empty(), how)?)
+}
+
 /// The program's path, looked up as the room sees it.
 fn find(order: &Order) -> Option<String> {
     let name = order.argv.first()?;
     let is_program =
         |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
     if name.contains('/') {
-        let path = Path::new(&order.cwd).join(name);
+        let path = Path::new(&order.root).join(&order.cwd).join(name);
         return is_program(&path).then(|| path.to_string_lossy().into_owned());
     }
     let path = order.env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_str())?;
@@ -245,11 +250,16 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
     let mut breach = None;
     let mut memory_peak = 0;
     let mut next_look = Instant::now() + TICK;
+    let free_before = free_on(&order.root);
     while ended.is_none() {
         let now = Instant::now();
         if now >= next_look {
-            let seen = Seen::now(room.tier);
-            memory_peak = memory_peak.max(seen.memory);
+            let mut seen = Seen::now(room.tier);
+            if seen.unwatched {
+                // Then all that was taken of the disk meanwhile counts as written by this job.
+                seen.written = seen.written.max(free_before.saturating_sub(free_on(&order.root)));
+            }
+            memory_peak = memory_peak.max(seen.memory_at_most());
             breach = breach.or_else(|| seen.breach(&room.limits, order));
             if breach.is_some() {
                 end_everything(room.tier, Signal::KILL);
@@ -365,10 +375,17 @@ fn descendants() -> Vec<Pid> {
 /// What a job holds at one moment.
 #[derive(Debug, Default)]
 struct Seen {
+    pids: Vec<i32>,
+    threads: u64,
     cpu_ms: u64,
-    memory: u64,
-    pids: u64,
     written: u64,
+    /// There is a process that does not show what it writes.
+    unwatched: bool,
+    /// Pages of single processes, and pages that several may hold, counted once for each of them.
+    own: u64,
+    shared: u64,
+    /// Files in memory that have no name, or only one in a private directory.
+    files: u64,
 }
 
 impl Seen {
@@ -388,13 +405,12 @@ impl Seen {
             seen.cpu_ms = dead.cpu_ms;
             seen.written = dead.written;
         }
-        for pid in pids {
-            seen.add(pid);
-        }
+        pids.iter().for_each(|pid| seen.add(*pid));
+        seen.files = nameless(&pids);
         if tier == Tier::Namespaces {
-            seen.memory += used_by("/tmp") + used_by("/home");
+            seen.files += used_by("/tmp") + used_by("/home");
         }
-        seen
+        Self { pids, ..seen }
     }
 
     /// Adds one process. One that has just gone is counted among the dead next time.
@@ -405,26 +421,45 @@ impl Seen {
         let fields: Vec<u64> = rest.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
         let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
         let ticks = rustix::param::clock_ticks_per_second().max(1);
-        self.cpu_ms += (field(14) + field(15)) * 1_000 / ticks;
-        self.pids += field(20);
-        let page = rustix::param::page_size() as u64;
-        if let Ok(statm) = fs::read_to_string(format!("/proc/{pid}/statm")) {
-            let mut pages = statm.split_ascii_whitespace().skip(1).map(|field| field.parse().unwrap_or(0));
-            let (resident, shared): (u64, u64) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-            self.memory += resident.saturating_sub(shared) * page;
+        // Its own time, and that of children it has waited for itself.
+        self.cpu_ms += (14..=17).map(field).sum::<u64>() * 1_000 / ticks;
+        self.threads += field(20);
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        self.own += kibibytes(&status, "RssAnon:");
+        self.shared += kibibytes(&status, "RssShmem:");
+        match fs::read_to_string(format!("/proc/{pid}/io")) {
+            Ok(io) => {
+                let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+                self.written += written.unwrap_or(0);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.unwatched = true,
+            Err(_) => {}
         }
-        if let Ok(io) = fs::read_to_string(format!("/proc/{pid}/io")) {
-            let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
-            self.written += written.unwrap_or(0);
+    }
+
+    /// Bytes of memory, at most: shared pages are counted for everybody who has them.
+    fn memory_at_most(&self) -> u64 {
+        self.own + self.shared.max(self.files)
+    }
+
+    /// Bytes of memory with each page counted once. Takes the kernel a walk through all of them.
+    fn memory(&self) -> u64 {
+        let (mut own, mut shared) = (0, 0);
+        for pid in &self.pids {
+            let parts = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+            own += kibibytes(&parts, "Pss_Anon:");
+            shared += kibibytes(&parts, "Pss_Shmem:");
         }
+        // A file in memory that is mapped is in both sums.
+        own + shared.max(self.files)
     }
 
     fn breach(&self, limits: &RoomLimits, order: &Order) -> Option<Breach> {
         if u128::from(self.cpu_ms) > limits.cpu.as_millis() {
             Some(Breach::Cpu)
-        } else if !order.memory_held && self.memory > limits.memory {
+        } else if !order.memory_held && self.memory_at_most() > limits.memory && self.memory() > limits.memory {
             Some(Breach::Memory)
-        } else if !order.pids_held && self.pids >= u64::from(limits.pids) {
+        } else if !order.pids_held && self.threads >= u64::from(limits.pids) {
             Some(Breach::Pids)
         } else if self.written > limits.disk {
             Some(Breach::Disk)
@@ -432,6 +467,32 @@ impl Seen {
             None
         }
     }
+}
+
+/// The number behind a name in one of the kernel's lists, in bytes.
+fn kibibytes(list: &str, name: &str) -> u64 {
+    let number = list.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok());
+    number.unwrap_or(0_u64) * 1024
+}
+
+/// Bytes in files that exist only as long as somebody has them open, each file once.
+fn nameless(pids: &[i32]) -> u64 {
+    /// Descriptors that are looked at; who has more has them for something else.
+    const MOST: usize = 4_096;
+    let mut found = BTreeMap::new();
+    let dirs = pids.iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).ok());
+    for fd in dirs.flatten().flatten().take(MOST) {
+        let is_in_memory = fs::read_link(fd.path()).is_ok_and(|link| link.to_string_lossy().starts_with("/memfd:"));
+        if is_in_memory && let Ok(file) = fs::metadata(fd.path()) {
+            found.insert((file.dev(), file.ino()), file.blocks() * 512);
+        }
+    }
+    found.values().sum()
+}
+
+/// Bytes free on the file system of a directory.
+fn free_on(dir: &str) -> u64 {
+    rustix::fs::statvfs(dir).map_or(0, |found| found.f_bfree * found.f_frsize)
 }
 
 /// Bytes in use on the file system of a directory.

@@ -11,6 +11,8 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
 };
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+
 use super::{
     root::{DEVICES, ETC, HOME, SYSTEM},
     sys,
@@ -46,12 +48,30 @@ pub(super) fn rules(plan: &Plan) -> Result<(OwnedFd, u32), Failure> {
         6 => ABI::V6,
         _ => ABI::V7,
     };
-    let rules =
-        write(plan, abi).map_err(|error| Failure::at(format!("write Landlock rules: {error}"))(cause(&error)))?;
+    // A link where the workspace was is not the workspace.
+    let workspace = match &plan.spec.workspace {
+        Some(workspace) => {
+            let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat2(CWD, &workspace.path, flags, Mode::empty(), how);
+            let access = match workspace.mode {
+                WorkspaceMode::ReadOnly => AccessFs::from_read(abi),
+                WorkspaceMode::ReadWrite | WorkspaceMode::Overlay => writing(abi),
+            };
+            Some((opened.map_err(Failure::at("open the workspace"))?, access))
+        }
+        None => None,
+    };
+    let rules = write(plan, abi, workspace)
+        .map_err(|error| Failure::at(format!("write Landlock rules: {error}"))(cause(&error)))?;
     rules.map(|fd| (fd, version)).ok_or_else(|| Failure { step: "write Landlock rules".into(), errno: libc::ENOSYS })
 }
 
-fn write(plan: &Plan, abi: ABI) -> Result<Option<OwnedFd>, RulesetError> {
+fn write(
+    plan: &Plan,
+    abi: ABI,
+    workspace: Option<(OwnedFd, BitFlags<AccessFs>)>,
+) -> Result<Option<OwnedFd>, RulesetError> {
     let all = AccessFs::from_all(abi);
     let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
     if abi >= ABI::V6 {
@@ -67,14 +87,21 @@ fn write(plan: &Plan, abi: ABI) -> Result<Option<OwnedFd>, RulesetError> {
             rules = rules.add_rule(PathBeneath::new(fd, access))?;
         }
     }
+    if let Some((dir, access)) = workspace {
+        rules = rules.add_rule(PathBeneath::new(dir, access))?;
+    }
     Ok(rules.into())
+}
+
+/// Everything but making devices, which nobody in a room does, whoever asks.
+fn writing(abi: ABI) -> BitFlags<AccessFs> {
+    AccessFs::from_all(abi) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock})
 }
 
 /// Who may do what where. Everything else is refused, also where the file's own mode would allow it.
 fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = AccessFs::from_read(abi);
-    // Devices are not made in a room, whoever asks.
-    let write = AccessFs::from_all(abi) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock});
+    let write = writing(abi);
     let device = make_bitflags!(AccessFs::{ReadFile | WriteFile});
     let mut grants: Vec<(PathBuf, BitFlags<AccessFs>)> = Vec::new();
     let mut grant = |path: &Path, access| grants.push((path.to_owned(), access));
@@ -97,13 +124,6 @@ fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
             grant(&plan.private.join("tmp"), write);
             grant(&plan.private.join("home"), write);
         }
-    }
-    if let Some(workspace) = &plan.spec.workspace {
-        let access = match workspace.mode {
-            WorkspaceMode::ReadOnly => read,
-            WorkspaceMode::ReadWrite | WorkspaceMode::Overlay => write,
-        };
-        grant(&workspace.path, access);
     }
     grants
 }

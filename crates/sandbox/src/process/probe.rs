@@ -69,13 +69,11 @@ fn lacks(tier: Tier, spec: &RoomSpec) -> Vec<(Wall, Missing)> {
             "Use the workspace read-only, or allow user namespaces.",
         );
     }
-    if !rustix::process::geteuid().is_root() {
-        lack(
-            Wall::Metadata,
-            "Landlock does not keep a program from changing modes and times of its user's files elsewhere",
-            "Accept the gap `metadata` in the config, or allow user namespaces.",
-        );
-    }
+    lack(
+        Wall::Metadata,
+        "Landlock does not keep a program from changing modes and times of files elsewhere that its user may change",
+        "Accept the gap `metadata` in the config, or allow user namespaces.",
+    );
     let shown: Vec<&Path> = spec
         .visible
         .iter()

@@ -47,7 +47,6 @@ pub(super) fn write(
         Tier::Landlock => {
             let read_only = spec.workspace.as_ref().is_none_or(|workspace| workspace.mode == WorkspaceMode::ReadOnly);
             stands(Wall::Files, facts.landlock, landlock.clone());
-            stands(Wall::Metadata, has_own_uid(facts.uids[0]), "own_uid".into());
             stands(Wall::ProtectedNames, facts.landlock && protects(spec, read_only), landlock.clone());
             stands(Wall::Processes, scoped && facts.seccomp, format!("{landlock}+seccomp"));
             stands(Wall::Network, facts.seccomp && !door, "seccomp".into());
@@ -77,11 +76,6 @@ pub(super) fn write(
 /// Is every protected name out of reach where no mount can cover it?
 pub(super) fn protects(spec: &RoomSpec, read_only: bool) -> bool {
     read_only || spec.workspace.as_ref().is_none_or(|workspace| workspace.protected.is_empty())
-}
-
-/// Is this nobody who owns files on the machine? Landlock says nothing about modes and owners of files.
-fn has_own_uid(uid: u32) -> bool {
-    uid != rustix::process::geteuid().as_raw()
 }
 
 /// The namespaces of the runtime.

@@ -135,7 +135,8 @@ impl ProcessRoom {
         let order = Order {
             argv: job.argv.clone(),
             env: self.environment(job, terminal.is_some())?,
-            cwd: self.cwd(job)?,
+            root: self.root()?,
+            cwd: cwd(job)?,
             terminal,
             memory_held: cgroup.memory_by().is_some(),
             pids_held: cgroup.pids_by().is_some(),
@@ -184,26 +185,16 @@ impl ProcessRoom {
         Ok(env)
     }
 
-    /// Where the job starts. A path that leads out of the workspace is refused before anything runs.
-    fn cwd(&self, job: &Job) -> Result<String, RoomError> {
+    /// The directory that the job's own is beneath.
+    fn root(&self) -> Result<String, RoomError> {
         let root = match (&self.spec.workspace, self.tier) {
             (Some(workspace), _) => workspace.path.clone(),
             (None, Tier::Namespaces) => PathBuf::from(HOME),
             (None, Tier::Landlock) => self.private.join("home"),
         };
-        let is_inside =
-            Path::new(&job.cwd).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        if !is_inside || job.cwd.contains('\0') {
-            return Err(bad(
-                "path_outside_workspace",
-                "the directory to start in is not inside the workspace",
-                "Name a directory relative to the workspace, without `..`.",
-            ));
-        }
-        let cwd = if job.cwd.is_empty() { root } else { root.join(&job.cwd) };
-        cwd.into_os_string()
-            .into_string()
-            .map_err(|_| bad("bad_path", "the path of the workspace is not UTF-8", "Use a workspace whose path is."))
+        root.into_os_string().into_string().map_err(|_| {
+            bad("bad_workspace", "the path of the workspace is not UTF-8", "Use a workspace whose path is.")
+        })
     }
 
     /// Are all processes of this room gone? Waits a moment for it.
@@ -349,6 +340,20 @@ fn check_spec(spec: &RoomSpec) -> Result<(), RoomError> {
         ));
     }
     Ok(())
+}
+
+/// Where the job starts. A path that leads out of the workspace is refused before anything runs; a link that does is
+/// found when the directory is opened.
+fn cwd(job: &Job) -> Result<String, RoomError> {
+    let is_part = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(&job.cwd).components().all(is_part) || job.cwd.contains('\0') {
+        return Err(bad(
+            "path_outside_workspace",
+            "the directory to start in is not inside the workspace",
+            "Name a directory relative to the workspace, without `..`.",
+        ));
+    }
+    Ok(if job.cwd.is_empty() { ".".to_owned() } else { job.cwd.clone() })
 }
 
 /// Is this something the permit covers and a room can run?

@@ -212,7 +212,9 @@ pub(super) struct Launch<'a> {
     pub(super) program: &'a CStr,
     pub(super) argv: &'a [CString],
     pub(super) env: &'a [CString],
-    pub(super) cwd: &'a CStr,
+    pub(super) cwd: BorrowedFd<'a>,
+    /// Files through which it joins its cgroups. It alone does: whoever watches it must outlive it.
+    pub(super) cgroups: &'a [OwnedFd],
     /// Standard input, output and error.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     /// Standard input is a terminal, and becomes the one that controls the program.
@@ -255,8 +257,9 @@ pub(super) const ENTER_DIRECTORY: &str = "enter the directory";
 pub(super) const START_PROGRAM: &str = "start the program";
 
 /// The steps of [`launch`], in their order.
-pub(super) const LAUNCH_STEPS: [&str; 8] = [
+pub(super) const LAUNCH_STEPS: [&str; 9] = [
     "start",
+    "join a cgroup",
     "start a session",
     "take the terminal",
     ENTER_DIRECTORY,
@@ -316,36 +319,41 @@ impl Errand<'_> {
     /// Returns only when a step failed.
     fn run(&self, found: &mut Found) -> Result<(), (u32, i32)> {
         let at = |step: u32| move |errno: i32| (step, errno);
+        for way in self.launch.cgroups {
+            // SAFETY: an open descriptor and one byte.
+            let written = unsafe { libc::write(way.as_raw_fd(), c"0".as_ptr().cast(), 1) };
+            ok(written as c_long).map_err(at(1))?;
+        }
         // SAFETY: takes nothing.
-        ok(unsafe { libc::setsid() }.into()).map_err(at(1))?;
+        ok(unsafe { libc::setsid() }.into()).map_err(at(2))?;
         // SAFETY: an initialised set; the mask belongs to this process, the set to its parent, which waits.
         ok(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.no_signals, ptr::null_mut()) }.into())
-            .map_err(at(1))?;
+            .map_err(at(2))?;
         // A program whose supervisor is killed has nobody left to end it.
         // SAFETY: plain integers.
-        ok(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong) }.into()).map_err(at(1))?;
+        ok(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong) }.into()).map_err(at(2))?;
         if self.launch.terminal {
             let zero = 0;
             // SAFETY: the descriptor is open; the last argument is an integer for this request.
             ok(unsafe { libc::ioctl(self.launch.stdio[0].as_raw_fd(), libc::TIOCSCTTY, zero) }.into())
-                .map_err(at(2))?;
+                .map_err(at(3))?;
         }
-        // SAFETY: the path ends with a zero byte.
-        ok(unsafe { libc::chdir(self.launch.cwd.as_ptr()) }.into()).map_err(at(3))?;
-        self.connect().map_err(at(4))?;
+        // SAFETY: an open descriptor.
+        ok(unsafe { libc::fchdir(self.launch.cwd.as_raw_fd()) }.into()).map_err(at(4))?;
+        self.connect().map_err(at(5))?;
         // SAFETY: a descriptor and a flag word.
-        ok(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, 3, 0u32) }).map_err(at(5))?;
+        ok(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, 3, 0u32) }).map_err(at(6))?;
         // SAFETY: the descriptors from 3 on are this process's own copies (no CLONE_FILES); nothing of Rust's is used
         // after this that would need one.
-        ok(unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) }).map_err(at(5))?;
+        ok(unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) }).map_err(at(6))?;
         self.look(found);
         // What was put up is not believed but looked at, before there is anything to hold.
         if !found.is_walled() {
-            return Err((6, libc::EPERM));
+            return Err((7, libc::EPERM));
         }
         // SAFETY: program, arguments and environment are zero-terminated, the lists end with a null.
         unsafe { libc::execve(self.launch.program.as_ptr(), self.argv, self.env) };
-        Err((7, errno()))
+        Err((8, errno()))
     }
 
     /// Puts the streams at 0, 1 and 2 and the rule set at 3.

@@ -94,7 +94,8 @@ impl Failure {
 pub(super) struct Order {
     pub(super) argv: Vec<String>,
     pub(super) env: Vec<(String, String)>,
-    /// Absolute, in the room.
+    /// Where to start: a directory of the room, and a path beneath it that no link leads out of.
+    pub(super) root: String,
     pub(super) cwd: String,
     pub(super) terminal: Option<TerminalSize>,
     /// A cgroup holds it to the room's limit.

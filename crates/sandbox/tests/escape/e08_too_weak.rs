@@ -14,10 +14,20 @@ in_both_tiers! {
             return;
         }
         assert!(matches!(bench.backend.open(&spec, "escape"), Err(RoomError::TooWeak { wall: Wall::ProtectedNames, .. })));
-        let accepted = RoomSpec { accepted_gaps: BTreeSet::from([Wall::ProtectedNames]), ..spec };
+        let accepted = RoomSpec { accepted_gaps: BTreeSet::from([Wall::Metadata, Wall::ProtectedNames]), ..spec };
         let ran = bench.run(&*bench.open(&accepted), &["status"], Default::default());
-        assert_eq!(ran.receipt.gaps, ["protected_names"]);
+        assert_eq!(ran.receipt.gaps, ["metadata", "protected_names"]);
         assert!(!ran.receipt.walls.iter().any(|wall| wall.starts_with("protected_names")), "{:?}", ran.receipt);
+    }
+
+    /// E-08. Landlock alone does not hold modes and times, and nobody gets such a room without saying so.
+    fn what_landlock_does_not_hold_is_said(bench) {
+        let spec = RoomSpec { accepted_gaps: BTreeSet::new(), ..bench.spec() };
+        match bench.backend.open(&spec, "escape") {
+            Ok(_) => assert!(bench.has_namespaces()),
+            Err(RoomError::TooWeak { wall: Wall::Metadata, .. }) => assert!(!bench.has_namespaces()),
+            Err(other) => panic!("{other:?}"),
+        }
     }
 
     /// E-08. Every wall is on the receipt, and the receipt says the same as the probe.
@@ -26,7 +36,8 @@ in_both_tiers! {
         let said = crate::said::Said::read(&ran.stdout.text);
         assert_eq!(ran.receipt.tier, bench.tier.as_str());
         let stood: BTreeSet<&str> = ran.receipt.walls.iter().filter_map(|wall| wall.split(':').next()).collect();
-        assert_eq!(stood, Wall::ALL.into_iter().map(Wall::as_str).collect(), "{:?}", ran.receipt);
+        let wanted = Wall::ALL.into_iter().filter(|wall| bench.has_namespaces() || *wall != Wall::Metadata);
+        assert_eq!(stood, wanted.map(Wall::as_str).collect(), "{:?}", ran.receipt);
         let privileges = ran.receipt.walls.iter().find(|wall| wall.starts_with("privileges")).expect("the wall");
         assert!(privileges.contains(&said.ok("own user")), "{privileges}");
         if bench.has_namespaces() {

@@ -30,7 +30,10 @@ in_both_tiers! {
         let files = ["/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/usr/bin/env", "/bin/sh", "/etc/ld.so.cache"];
         let mut args = vec!["open-write", &probe, &canary];
         args.extend(files);
-        bench.probe(&args).all_refused();
+        // A program that runs is not opened for writing by anybody.
+        let mut refusals = crate::said::REFUSALS.to_vec();
+        refusals.push(libc::ETXTBSY);
+        bench.probe(&args).all_refused_with(&refusals);
         assert_eq!(bench.control(&["open-write", &canary]).worked().len(), 1);
     }
 
@@ -39,10 +42,15 @@ in_both_tiers! {
         let (probe, canary) = (bench.probe_path(), bench.canary());
         let mut args = vec!["change"];
         for path in [&probe, &canary] {
-            for op in ["write", "append", "truncate", "unlink", "touch", "mark", "file-caps", "chown"] {
-                args.extend([op, path, "-"]);
+            // What the tier `landlock` does not hold is the gap that was accepted for it.
+            let of_modes = if bench.has_namespaces() { &["touch", "mark"][..] } else { &[] };
+            for op in ["write", "append", "truncate", "unlink", "file-caps", "chown"].iter().chain(of_modes) {
+                args.extend([*op, path, "-"]);
             }
-            args.extend(["chmod", path, "777", "rename", path, "taken", "link", path, "linked", "exchange", path, "mine"]);
+            if bench.has_namespaces() {
+                args.extend(["chmod", path, "777"]);
+            }
+            args.extend(["rename", path, "taken", "link", path, "linked", "exchange", path, "mine"]);
         }
         fs::write(bench.workspace().join("mine"), "of the workspace").expect("a file to exchange");
         let before = fs::read(&probe).expect("the probe");

@@ -4,13 +4,14 @@ use std::{fs, os::unix::fs::symlink};
 
 use toolgate_contract::JobLimits;
 
-use crate::bench::{run, text};
+use crate::bench::{open_to_all, run, text};
 
 in_both_tiers! {
     /// F-14.
     fn a_directory_elsewhere(bench) {
         let workspace = bench.workspace();
         fs::create_dir(workspace.join("inner")).expect("a directory");
+        open_to_all(&workspace.join("inner"), 0o777);
         symlink(bench.outside(), workspace.join("leads-out")).expect("a link");
         let room = bench.room();
         let outside = text(&bench.outside());

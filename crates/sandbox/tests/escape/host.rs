@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::Read,
-    net::{TcpListener, UdpSocket},
+    net::{IpAddr, TcpListener, UdpSocket},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -37,6 +37,13 @@ pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) ->
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The machine's own address on its network, if it has one. Nothing is sent to find out.
+pub(crate) fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }
 
 /// Listens on the host, over TCP and UDP on one port, and knows whether anyone called.

@@ -51,6 +51,7 @@ mod f34_overlay;
 mod f36_hidden;
 mod f38_read_only;
 mod n01_nobody;
+mod n04_door;
 mod n19_families;
 mod n22_listening;
 mod n23_local_sockets;

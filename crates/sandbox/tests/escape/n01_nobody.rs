@@ -1,8 +1,10 @@
 //! N-01, N-02, N-03, N-14, N-16, N-18, N-20, N-28: a room without a door talks to nobody.
 
-use std::net::{IpAddr, UdpSocket};
-
-use crate::{bench::within, host::Listener, said::Said};
+use crate::{
+    bench::within,
+    host::{Listener, own_address},
+    said::Said,
+};
 
 /// What a wall answers to those who want out: at once, and never by letting them wait.
 const UNREACHABLE: [i32; 9] = [
@@ -21,13 +23,6 @@ const UNREACHABLE: [i32; 9] = [
 fn all_unreachable(said: &Said) {
     let times: Vec<&str> = said.names().into_iter().filter(|what| what.starts_with("milliseconds")).collect();
     said.all_refused_but(&times, &UNREACHABLE);
-}
-
-/// The machine's own address on its network, if it has one. Nothing is sent to find out.
-fn own_address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    socket.connect("192.0.2.1:9").ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }
 
 in_both_tiers! {

@@ -57,6 +57,20 @@ in_both_tiers! {
         filled(bench, &["fill-taken", ".", "10", "30000000"]);
     }
 
+    /// Directories hold nothing and take a block each.
+    fn by_directories(bench) {
+        filled(bench, &["fill-dirs", ".", "60000"]);
+    }
+
+    /// A program nobody may read does not show what it writes either.
+    fn by_a_program_that_cannot_be_read(bench) {
+        let program = bench.workspace().join("unreadable");
+        fs::copy(bench.probe_path(), &program).expect("a program");
+        crate::bench::open_to_all(&program, 0o111);
+        let ran = filled(bench, &["run-elevated", "./unreadable", "fill-many", ".", "10", "30000000"]);
+        assert_eq!(ran.ending, Ending::DiskLimit, "{}", ran.stdout.text);
+    }
+
     /// A file without a name.
     fn by_a_file_nobody_sees(bench) {
         let ran = filled(bench, &["fill-deleted", ".", "320000000"]);
