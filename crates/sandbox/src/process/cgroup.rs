@@ -1397,7 +1397,7 @@ mod tests {
         let Some(cgroups) = real("letgo") else { return };
         let first = cgroups.take(64 << 20, 8).unwrap();
         let names = first.dirs();
-        let mut child = run_in(&first, "sleep 600");
+        let mut child = run_in(&first, "exec sleep 600");
         first.let_go();
         let second = cgroups.take(64 << 20, 8).unwrap();
         assert_ne!(second.dirs(), names, "somebody is in it");
