@@ -89,6 +89,15 @@ pub(crate) fn fill_taken(args: &[String], tries: &mut Tries) {
     tries.found("taken", taken);
 }
 
+/// Directories side by side: `fill-dirs DIR N`.
+pub(crate) fn fill_dirs(args: &[String], tries: &mut Tries) {
+    let made =
+        (0..count(args, 1, 1000)).take_while(|index| fs::create_dir(format!("{}/dir-{index}", dir(args))).is_ok());
+    let made = made.count();
+    sleep(Duration::from_secs(1));
+    tries.found("made", made);
+}
+
 /// Directories in directories: `fill-deep DIR N`. Paths grow past what one call takes, so it walks.
 pub(crate) fn fill_deep(args: &[String], tries: &mut Tries) {
     let made = std::env::set_current_dir(dir(args)).map(|()| {

@@ -83,6 +83,7 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("fill", disk::fill),
     ("fill-deep", disk::fill_deep),
     ("fill-deleted", disk::fill_deleted),
+    ("fill-dirs", disk::fill_dirs),
     ("fill-files", disk::fill_files),
     ("foreign", foreign::foreign),
     ("fill-many", disk::fill_many),

@@ -77,6 +77,21 @@ in_both_tiers! {
         }
     }
 
+    /// R-01. A program nobody may read does not show what it holds.
+    fn of_a_program_that_cannot_be_read(bench) {
+        let program = bench.workspace().join("unreadable");
+        std::fs::copy(bench.probe_path(), &program).expect("a program");
+        crate::bench::open_to_all(&program, 0o111);
+        let limits = RoomLimits { memory: LIMIT, ..RoomLimits::default() };
+        let room = bench.open(&RoomSpec { limits, ..bench.spec() });
+        for how in ["pages", "shared-pages", "memfd"] {
+            let args = ["run-elevated", "./unreadable", "eat", how, &WANTED.to_string()];
+            let ran = bench.run(&*room, &args, within(Duration::from_secs(30)));
+            let had = format!(r#"{{\"ok\":\"{WANTED}\""#);
+            assert!(!ran.stdout.text.contains(&had), "{how}: all of it was had; {:?}", ran.receipt);
+        }
+    }
+
     /// The wall stands where it was put: what fits is had.
     fn what_fits_is_had(bench) {
         let limits = RoomLimits { memory: 2 * LIMIT, ..RoomLimits::default() };
