@@ -16,8 +16,8 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 10] =
-    ["serve", "call", "turn", "tools", "check", "explain", "audit", "shell", "doctor", "completions"];
+const COMMANDS: [&str; 11] =
+    ["serve", "call", "turn", "tools", "check", "explain", "audit", "sandbox", "shell", "doctor", "completions"];
 
 // ---- call ----
 
@@ -383,15 +383,62 @@ fn the_doctor_tries_what_must_fail() {
         ("links stay beneath", "path_outside_workspace"),
         ("git's own files", "protected_path"),
         ("unknown tools", "unknown_tool"),
+        ("denied commands", "command_refused"),
     ] {
         let finding = seen(what);
         assert!(finding["ok"] == true && finding["seen"].as_str().unwrap().contains(code), "{finding}");
     }
-    // What is not there is said, and how to get it.
-    assert_eq!(seen("rooms for programs")["ok"], false);
-    assert!(seen("rooms for programs")["remedy"].is_string());
+    // Every wall and every kind of room: there, or how to get it.
+    for wall in ["files", "metadata", "protected_names", "processes", "network", "ipc", "privileges", "syscalls"] {
+        told(seen(&format!("wall {wall}")));
+    }
+    for what in ["wall memory", "wall pids", "wall cpu", "wall disk", "tier namespaces", "tier landlock"] {
+        told(seen(what));
+    }
+    let programs = seen("programs");
+    told(programs);
+    if programs["ok"] == false {
+        skipped(format!("the doctor's program: {}", programs["seen"]));
+    } else {
+        told(seen("control groups"));
+        for what in ["read outside", "read the record", "write outside", "connect out", "signal others"] {
+            let finding = seen(&format!("programs {what}"));
+            assert_eq!((&finding["ok"], &finding["seen"]), (&json!(true), &json!("one tried, and could not")));
+        }
+    }
     let left = fs::read_dir(&probes).unwrap().count();
     assert_eq!(left, 0, "the doctor leaves its probes behind");
+}
+
+/// A finding is well, or says what helps.
+fn told(finding: &Value) {
+    let (ok, state) = (finding["ok"] == true, finding["state"].as_str().unwrap());
+    assert_eq!(ok, state == "ok", "{finding}");
+    assert!(ok == finding["remedy"].is_null() && !finding["seen"].as_str().unwrap().is_empty(), "{finding}");
+}
+
+/// What is merely missing is no fault; what a config asks for and cannot have is one.
+#[test]
+fn the_doctor_finds_what_a_config_asks_for_in_vain() {
+    let bench = Bench::new();
+    let report = |text: &str| {
+        let file = bench.put("config.yaml", text);
+        let ran = bench.run(&["doctor", "--json", "--config", file.to_str().unwrap()]);
+        let report = ran.json();
+        assert_eq!(ran.status, i32::from(report["healthy"] == false), "{ran}");
+        report
+    };
+    assert_eq!(report("")["healthy"], true);
+    let docker = report("sandboxing: { overrides: { terminal: docker } }\n");
+    let finding = docker["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "backend");
+    let finding = finding.unwrap_or_else(|| panic!("{docker:#}"));
+    assert!(docker["healthy"] == false && finding["state"] == "broken", "{finding}");
+    assert!(finding["seen"].as_str().unwrap().contains("config.yaml:1"), "{finding}");
+    // A room of Landlock alone cannot protect names in a workspace that is written, on any machine.
+    let landlock = report("sandboxing: { subprocess: { tier: landlock } }\n");
+    let programs =
+        landlock["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "programs").unwrap();
+    assert!(landlock["healthy"] == false && programs["state"] == "broken", "{programs}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use toolgate_contract::{AgentName, End, Intent};
 use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
     config::{Config, PROJECT_FILE, Sources},
+    sandbox::registry,
     store::{SqliteStore, Store, StoreError},
 };
 
@@ -65,6 +66,7 @@ impl Place {
     /// Opens everything. `workspace` takes the place of the agent's own.
     pub(crate) fn open(&self, agent: &str, workspace: Option<&Path>) -> Result<Opened, Problem> {
         let sources = self.sources(agent, workspace)?;
+        sweep(&sources.data_dir);
         let config = load(&sources)?;
         let store = Arc::new(SqliteStore::open(&sources.data_dir)?);
         Ok(Opened { runtime: runtime(config, sources, store.clone())?, store })
@@ -74,6 +76,15 @@ impl Place {
     pub(crate) fn look(&self, agent: &str) -> Result<Runtime, Problem> {
         let sources = self.sources(agent, None)?;
         runtime(load(&sources)?, sources, Arc::new(NoRecord))
+    }
+}
+
+/// Cleans up after rooms of processes that were killed. It comes before the config is read: such a room may have left
+/// something in the config's place.
+pub(crate) fn sweep(data_dir: &Path) {
+    match registry::sweep(data_dir) {
+        Ok(swept) => swept.problems.iter().for_each(|problem| tracing::warn!("a room's leftover stays: {problem}")),
+        Err(error) => tracing::warn!("leftovers of rooms stay: {error}"),
     }
 }
 

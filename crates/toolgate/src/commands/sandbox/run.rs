@@ -28,7 +28,7 @@ use super::{
     streams::{self, Output},
     terminal,
 };
-use crate::{problem::Problem, setup::Place, show};
+use crate::{problem::Problem, setup, setup::Place, show};
 
 /// Run a command in a room of its own
 ///
@@ -144,6 +144,7 @@ impl Run {
         }
         let dir = work.dir().map_or_else(|| cwd.clone(), |(dir, _)| dir.clone());
         let sources = place.sources("default", Some(&dir))?;
+        setup::sweep(&sources.data_dir);
         let config = Config::load(&sources)?;
         let configs = [&sources.user, &sources.explicit, &sources.project].into_iter().flatten();
         let names: Vec<String> = config
