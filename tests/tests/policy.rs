@@ -197,6 +197,9 @@ fn explain_names_the_rule_the_file_and_the_line_and_does_nothing() {
     };
     let write = check(&["write", r#"{"path":"a","content":""}"#], 0, json!(["allow", "level", "built-in", 0]));
     assert_eq!(write["effects"], json!([{ "kind": "fs_write", "target": "a" }]));
+    assert_eq!(write["place"], json!({ "runs": "here" }));
+    let bash = check(&["bash", r#"{"argv":["ls"]}"#], 0, json!(["allow", "level", "built-in", 0]));
+    assert_eq!((&bash["place"]["runs"], &bash["place"]["spec"]["egress"]), (&json!("room"), &json!("deny")));
     assert_eq!(
         (&write["action"], &write["class"], &write["risk"]),
         (&json!("code:write"), &json!("write"), &json!("medium"))
