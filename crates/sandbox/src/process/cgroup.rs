@@ -60,7 +60,7 @@ impl Cgroups {
         let cgroups = Self::on(Layout::probe(label, instance), instance);
         for (what, by) in [("memory", cgroups.memory_by()), ("processes", cgroups.pids_by())] {
             if let Err(Missing { why, remedy }) = by {
-                tracing::warn!(why, remedy, "{what} cannot be limited by a control group");
+                tracing::info!(why, remedy, "{what} cannot be limited by a control group");
             }
         }
         cgroups
@@ -310,7 +310,8 @@ struct Files {
     /// In the order of the branches.
     join: Vec<File>,
     /// Lists who is in it. A process joins the first hierarchy first and leaves all at once, so this one tells of all.
-    members: Option<File>,
+    /// It is opened each time it is read: through an open file version 1 shows an old list for a second or longer.
+    members: Option<PathBuf>,
     memory: Option<MemoryFiles>,
     pids_events: Option<File>,
 }
@@ -337,10 +338,10 @@ impl Files {
             |branch: &&Branch| OpenOptions::new().write(true).open(branch.dir.join(name).join(branch.join_file()));
         let memory = layout.memory.as_ref().ok().map(|branch| MemoryFiles::open(branch, &branch.dir.join(name)));
         let pids_events = layout.pids.as_ref().ok().map(|branch| File::open(branch.dir.join(name).join("pids.events")));
-        let members = branches.first().map(|branch| File::open(branch.dir.join(name).join("cgroup.procs")));
+        let members = branches.first().map(|branch| branch.dir.join(name).join("cgroup.procs"));
         Ok(Self {
             join: branches.iter().map(join).collect::<io::Result<_>>()?,
-            members: members.transpose()?,
+            members,
             memory: memory.transpose()?,
             pids_events: pids_events.transpose()?,
         })
@@ -363,7 +364,7 @@ impl Files {
     }
 
     fn is_empty(&self) -> io::Result<bool> {
-        self.members.as_ref().map_or(Ok(true), |members| Ok(members.read_at(&mut [0; 16], 0)? == 0))
+        self.members.as_ref().map_or(Ok(true), |members| Ok(File::open(members)?.read_at(&mut [0; 16], 0)? == 0))
     }
 
     /// Forgets the peak of the last job. Only version 1 does so when told.
@@ -1393,11 +1394,23 @@ mod tests {
     }
 
     #[test]
+    fn who_joins_and_who_leaves_is_seen_at_once() {
+        let Some(cgroups) = real("seen") else { return };
+        let lease = cgroups.take(64 << 20, 8).unwrap();
+        assert!(is_empty(&lease));
+        let mut child = run_in(&lease, "exec sleep 60");
+        assert!(!is_empty(&lease));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_empty(&lease));
+    }
+
+    #[test]
     fn a_group_that_was_let_go_is_used_again_once_it_is_left() {
         let Some(cgroups) = real("letgo") else { return };
         let first = cgroups.take(64 << 20, 8).unwrap();
         let names = first.dirs();
-        let mut child = run_in(&first, "exec sleep 600");
+        let mut child = run_in(&first, "exec sleep 60");
         first.let_go();
         let second = cgroups.take(64 << 20, 8).unwrap();
         assert_ne!(second.dirs(), names, "somebody is in it");
@@ -1416,7 +1429,7 @@ mod tests {
         let dirs = dirs_of(&cgroups);
         let stays = |cgroups: &Cgroups| {
             let lease = cgroups.take(64 << 20, 8).unwrap();
-            let child = run_in(&lease, "sleep 600");
+            let child = run_in(&lease, "sleep 60");
             lease.let_go();
             child
         };
