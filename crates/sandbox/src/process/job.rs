@@ -446,9 +446,15 @@ impl Seen {
     fn memory(&self) -> u64 {
         let (mut own, mut shared) = (0, 0);
         for pid in &self.pids {
-            let parts = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-            own += kibibytes(&parts, "Pss_Anon:");
-            shared += kibibytes(&parts, "Pss_Shmem:");
+            // A program that may not be read shows its sums only, with what it shares.
+            let (list, of_one, of_several) = match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+                Ok(parts) => (parts, "Pss_Anon:", "Pss_Shmem:"),
+                Err(_) => {
+                    (fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), "RssAnon:", "RssShmem:")
+                }
+            };
+            own += kibibytes(&list, of_one);
+            shared += kibibytes(&list, of_several);
         }
         // A file in memory that is mapped is in both sums.
         own + shared.max(self.files)
