@@ -726,7 +726,7 @@ mod tests {
             rules: Rules::parse(&["allowed.com:443".into()]).unwrap(),
             resolver: Resolver::Given(Arc::new(|_| Ok(Vec::new()))),
             limits: Limits::default(),
-            original: Arc::new(|client| original_destination(client)),
+            original: Arc::new(original_destination),
             events: Arc::new(move |event| events.lock().unwrap().push(event)),
         };
         (Door::open(sockets(listeners), terms).unwrap(), told)
