@@ -177,9 +177,8 @@ impl ProcessRoom {
         let base = env::Base { home: &home, tmp: &tmp, user: "agent", term };
         let mut env = env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)?;
         if let Some(door) = &self.door {
-            // The second door, for programs that look for one.
-            let names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
-            env.extend(names.map(|name| (name.to_owned(), door.proxy())));
+            // The second door, for programs that look for one. It takes CONNECT only; plain HTTP goes through the first.
+            env.extend(["https_proxy", "HTTPS_PROXY"].map(|name| (name.to_owned(), door.proxy())));
             env.push(("no_proxy".into(), "localhost,127.0.0.1".into()));
         }
         Ok(env)
@@ -289,7 +288,9 @@ impl Drop for ProcessRoom {
             return;
         }
         self.placeholders = None;
-        if self.private.exists()
+        // What lies with the notes goes with the note, whatever modes the kernel or a job gave it.
+        if !self.private.starts_with(self.house.registry.dir())
+            && self.private.exists()
             && let Err(error) = fs::remove_dir_all(&self.private)
         {
             tracing::warn!("the room's own directory stays: {error}");
