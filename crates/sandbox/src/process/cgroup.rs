@@ -460,7 +460,7 @@ impl Shared {
                 Ok(false) => {
                     if since.elapsed() > DEATH {
                         let signalled = signal_all(&self.dirs(&group));
-                        tracing::debug!(
+                        tracing::warn!(
                             group = group.name,
                             ?signalled,
                             "a control group is not left by its last process"
