@@ -250,14 +250,15 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
     let mut breach = None;
     let mut memory_peak = 0;
     let mut next_look = Instant::now() + TICK;
-    let free_before = free_on(&order.root);
+    let (free_before, shared_before) = (free_on(&order.root), shared_by_all());
     while ended.is_none() {
         let now = Instant::now();
         if now >= next_look {
             let mut seen = Seen::now(room.tier);
             if seen.unwatched {
-                // Then all that was taken of the disk meanwhile counts as written by this job.
+                // Then all that was taken meanwhile, of the disk and of memory without an owner, counts as this job's.
                 seen.written = seen.written.max(free_before.saturating_sub(free_on(&order.root)));
+                seen.files = seen.files.max(shared_by_all().saturating_sub(shared_before));
             }
             memory_peak = memory_peak.max(seen.memory_at_most());
             breach = breach.or_else(|| seen.breach(&room.limits, order));
@@ -379,7 +380,7 @@ struct Seen {
     threads: u64,
     cpu_ms: u64,
     written: u64,
-    /// There is a process that does not show what it writes.
+    /// There is a process that does not show what it writes and holds.
     unwatched: bool,
     /// Pages of single processes, and pages that several may hold, counted once for each of them.
     own: u64,
@@ -494,6 +495,11 @@ fn nameless(pids: &[i32]) -> u64 {
         }
     }
     found.values().sum()
+}
+
+/// Bytes in files in memory, of everybody on the machine.
+fn shared_by_all() -> u64 {
+    kibibytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "Shmem:")
 }
 
 /// Bytes free on the file system of a directory.
