@@ -221,9 +221,9 @@ impl Room for ProcessRoom {
             let flags = fcntl_getfl(ours).map_err(make)?;
             fcntl_setfl(ours, flags | OFlags::NONBLOCK).map_err(make)?;
         }
+        let refused_before = self.door.as_ref().map_or(0, Door::refusals);
         let begun = self.begin(job, &[stdin, their_stdout, their_stderr], None)?;
         let receipt = self.receipt(&begun);
-        let refused_before = self.door.as_ref().map_or(0, Door::refusals);
         let running = Running {
             job,
             status: begun.status,
@@ -295,6 +295,8 @@ impl Drop for ProcessRoom {
         {
             tracing::warn!("the room's own directory stays: {error}");
         }
+        // Before the house: whoever leaves last finds no note any more.
+        self.note = None;
     }
 }
 
