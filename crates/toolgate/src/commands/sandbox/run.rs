@@ -375,7 +375,12 @@ impl Plan {
         let permit = Permit::of_operator(Needs { files: Files::Write, network, exec: true, secrets: false });
         let deadline = self.run.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         if stdin().is_terminal() && stdout().is_terminal() {
-            return terminal::run(room, &permit, &self.job, signals, deadline);
+            let ran = terminal::run(room, &permit, &self.job, signals, deadline)?;
+            let is_late = signals.ends().is_none() && deadline.is_some_and(|until| Instant::now() >= until);
+            return Ok(match ran.ending {
+                Ending::Cancelled if is_late => Ran { ending: Ending::TimedOut, ..ran },
+                _ => ran,
+            });
         }
         let output = Output::new(signals, deadline);
         let stdin =
@@ -391,8 +396,8 @@ impl Plan {
             Ending::Exited { code } => u8::try_from(code).unwrap_or(u8::MAX),
             Ending::Signaled { signal } => 128 + u8::try_from(signal).unwrap_or(0).min(127),
             Ending::TimedOut => 124,
-            // On a terminal also what ran out of time was ended from here.
-            Ending::Cancelled => signals.ends().map_or(124, |signal| 128 + signal),
+            // Without a signal it is the user's terminal that is gone.
+            Ending::Cancelled => 128 + signals.ends().unwrap_or(HUNG_UP),
             Ending::OomKilled | Ending::PidsExhausted | Ending::OutputLimit => 137,
             Ending::CpuLimit => 152,
             Ending::DiskLimit => 153,
@@ -402,6 +407,7 @@ impl Plan {
 
     fn failed(&self, error: RoomError, notes: Vec<String>) -> Result<Ended, Problem> {
         let (status, fault) = match error {
+            RoomError::BadJob(fault) if fault.code == "not_executable" => (126, fault),
             // Something on the command line that only the room could judge.
             RoomError::BadJob(fault) => {
                 return Err(Problem::usage(format!("{}\n  help: {}", fault.message, fault.remedy)));
@@ -415,15 +421,6 @@ impl Plan {
                 ),
             ),
             RoomError::NoProgram { .. } => (127, error.into()),
-            RoomError::Step { step, source } if step == "start the program" => {
-                let status = if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-                let program = self.job.argv.first().map_or("", String::as_str);
-                let message = format!("`{program}` cannot be executed: {source}");
-                (
-                    status,
-                    Fault::failed("not_executable", message, "Name a program, or a script that names its interpreter."),
-                )
-            }
             RoomError::TooWeak { .. } | RoomError::Step { .. } | RoomError::Lost(_) => (COULD_NOT, error.into()),
         };
         Ok(Ended { status, went: Err(fault), kept: None, notes })
@@ -454,6 +451,7 @@ impl Plan {
 /// What the shell calls a failure of whoever was to run the command.
 const COULD_NOT: u8 = 125;
 const BROKEN_PIPE: i32 = 13;
+const HUNG_UP: u8 = 1;
 
 impl Kept {
     /// A commit that is not complete is a failure, whatever the command says.
