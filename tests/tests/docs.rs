@@ -78,8 +78,9 @@ fn is_a_test(test: &str, files: &[PathBuf]) -> bool {
         let text = fs::read_to_string(repository().join(file)).unwrap();
         let Some((before, _)) = text.split_once(&format!("fn {name}(")) else { return false };
         let attributes = before.rsplit("\n\n").next().unwrap();
-        // The escape suite lists its cases in a macro that makes a test of each, for each tier.
-        attributes.contains("#[test]") || attributes.contains("::test") || before.contains("in_both_tiers! {")
+        // Some suites list their cases in a macro that makes a test of each, for each tier or for each user.
+        let listed = ["in_both_tiers! {", "for_each_user! {"].iter().any(|list| before.contains(list));
+        attributes.contains("#[test]") || attributes.contains("::test") || listed
     })
 }
 

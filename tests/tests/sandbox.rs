@@ -2,7 +2,7 @@
 //!
 //! Every case runs as whoever started the tests, and once more as an ordinary user where that is root.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::{
     collections::BTreeSet,
