@@ -1,5 +1,6 @@
 //! The control: `alone CASE ARGS` tries an attack in namespaces of its own, with every capability in them and no other
-//! wall. What fails there fails because of the machine; what works there and not in a room, the room refused.
+//! wall. What fails there fails because of the machine; what works there and not in a room, the room refused. Where
+//! the machine has no such namespaces, it notes `own namespaces` and tries nothing.
 
 use std::fs;
 
@@ -25,9 +26,13 @@ pub(crate) fn alone(args: &[String], tries: &mut Tries) {
     let _ = fs::write("/proc/self/setgroups", "deny");
     let mapped = fs::write("/proc/self/uid_map", format!("0 {user} 1"))
         .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {group} 1")));
-    tries.io("own namespaces", mapped.map(|()| ""));
+    if let Err(error) = mapped {
+        return tries.io("own namespaces", Err::<u8, _>(error));
+    }
     // Nothing that is mounted here may be seen elsewhere.
-    tries.call("private mounts", call(SYS_mount, [0, at(c"/"), 0, (MS_PRIVATE | MS_REC) as usize, 0]));
+    if let Err(errno) = call(SYS_mount, [0, at(c"/"), 0, (MS_PRIVATE | MS_REC) as usize, 0]) {
+        return tries.call("own namespaces", Err(errno));
+    }
     // SAFETY: the probe has one thread.
     match unsafe { fork() } {
         -1 => tries.call("first process", Err(errno())),

@@ -96,6 +96,7 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("kernel-memory", kernel::memory),
     ("kill-all", signals::kill_all),
     ("kill-init", signals::kill_init),
+    ("landlock", own_filter::landlock),
     ("line", output::line),
     ("listen", listen::listen),
     ("look", files::look),

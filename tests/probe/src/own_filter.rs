@@ -10,6 +10,11 @@ use crate::{
 const ALLOW: u32 = 0x7fff_0000;
 const RETURN: u16 = 6;
 
+/// The version of Landlock this kernel has.
+pub(crate) fn landlock(_: &[String], tries: &mut Tries) {
+    tries.call("version", call(SYS_landlock_create_ruleset, [0, 0, 1]));
+}
+
 /// Installs each kind, then looks whether a call that was closed is open now.
 pub(crate) fn own_filter(_: &[String], tries: &mut Tries) {
     let allow_all = [sock_filter { code: RETURN, jt: 0, jf: 0, k: ALLOW }];

@@ -8,6 +8,19 @@ in_both_tiers! {
         bench.probe(&["kernel-memory"]).all_refused();
     }
 
+    /// F-30, F-31. What tells about the machine and not about processes is not even read.
+    fn nor_are_they_seen(bench) {
+        let files = [
+            "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/random/boot_id", "/proc/sys/fs/file-nr", "/proc/irq/default_smp_affinity",
+            "/proc/bus/input/devices", "/proc/scsi/scsi", "/proc/timer_list", "/proc/key-users",
+        ];
+        let args: Vec<&str> = ["look"].into_iter().chain(files).collect();
+        let said = bench.probe(&args);
+        let seen: Vec<_> = said.worked().into_iter().filter(|what| !said.ok(what).is_empty()).collect();
+        assert!(seen.is_empty(), "{seen:?}");
+        assert!(!bench.control(&["look", files[0]]).ok(&format!("read {}", files[0])).is_empty(), "the host sees it");
+    }
+
     /// F-30, F-31. Opened for writing, never written; as the machine's root it is the one hole that needs no bug.
     fn knobs(bench) {
         let mut refusals = REFUSALS.to_vec();

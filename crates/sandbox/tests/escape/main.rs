@@ -41,6 +41,7 @@ mod f03_writes;
 mod f14_cwd;
 mod f15_moved_workspace;
 mod f16_protected;
+mod f17_replaced;
 mod f19_set_id;
 mod f20_devices;
 mod f21_mounts;

@@ -103,8 +103,8 @@ in_both_tiers! {
         let (_, said) = scene.probe(bench, &["net-admin", "in-room-only"]);
         said.all_refused_with(&[libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EPROTONOSUPPORT, libc::EAFNOSUPPORT]);
         let other = format!("{}:{}", scene.own, scene.other.port);
-        let (ran, _) = scene.probe(bench, &["connect", &other]);
-        assert!(ran.refused.iter().any(|told| told.contains(&other)), "{:?}", ran.refused);
+        let (ran, said) = scene.probe(bench, &["connect", &other]);
+        assert!(ran.refused.iter().any(|told| told.contains(&other)), "{:?} {said:?}", ran.refused);
     }
 
     /// N-27. Whoever dials the door's own sockets means nobody.
