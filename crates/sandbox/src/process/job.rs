@@ -93,6 +93,9 @@ fn start(
     status: &OwnedFd,
     mut fds: impl Iterator<Item = OwnedFd>,
 ) -> Result<Option<Started>, Failure> {
+    if !is_protected(room) {
+        return Err(Failure { step: PROTECTION_LOST.into(), errno: libc::ESTALE });
+    }
     let terminal = order.terminal.map(open_terminal).transpose()?;
     let streams: Vec<OwnedFd> = if terminal.is_some() { Vec::new() } else { fds.by_ref().take(3).collect() };
     let cgroups: Vec<OwnedFd> = fds.collect();
@@ -199,6 +202,14 @@ fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
         .map_err(Failure::at(format!("limit {resource:?}")))
 }
 
+/// The step that fails when a protected name is not protected any more.
+pub(super) const PROTECTION_LOST: &str = "find every protected name protected";
+
+/// Are the protected names still on their mounts? Whoever replaces one on the machine takes the mount away with it.
+fn is_protected(room: &Room) -> bool {
+    room.protected.iter().all(|path| root::is_read_only(path))
+}
+
 /// The directory to start in, opened so that no link on the way leads out of the workspace.
 fn open_cwd(order: &Order) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -254,6 +265,11 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
     while ended.is_none() {
         let now = Instant::now();
         if now >= next_look {
+            if !is_protected(room) {
+                // Nothing of this room may go on: the runtime sees that its init is gone, and closes it.
+                end_everything(room.tier, Signal::KILL);
+                sys::exit_now(1);
+            }
             let mut seen = Seen::now(room.tier);
             if seen.unwatched {
                 // Then all that was taken meanwhile, of the disk and of memory without an owner, counts as this job's.

@@ -6,6 +6,7 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -23,7 +24,7 @@ use super::{
     wire::{self, Assignment, Failure, Ids, Looked, Opened, Plan},
     zygote::Mounts,
 };
-use crate::spec::{Egress, RoomLimits, Tier};
+use crate::spec::{Egress, RoomLimits, Tier, WorkspaceMode};
 
 /// What every job of a room needs.
 pub(super) struct Room {
@@ -31,6 +32,8 @@ pub(super) struct Room {
     pub(super) limits: RoomLimits,
     pub(super) landlock: OwnedFd,
     pub(super) canary: String,
+    /// Paths that are to be on read-only mounts of their own.
+    pub(super) protected: Vec<PathBuf>,
 }
 
 /// The life of a keeper with namespaces: makes what every room has, waits to be told which room, and keeps it.
@@ -128,7 +131,13 @@ fn ready(
     let fds: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
     let looked = Looked { landlock: version, ..looked };
     wire::send(socket, &Opened::Ready { looked }, &fds).map_err(Failure::at("say that the room is ready"))?;
-    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary })
+    let protected = match &plan.spec.workspace {
+        Some(workspace) if plan.tier == Tier::Namespaces && workspace.mode == WorkspaceMode::ReadWrite => {
+            workspace.protected.iter().map(|name| workspace.path.join(name)).collect()
+        }
+        _ => Vec::new(),
+    };
+    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary, protected })
 }
 
 /// Has one job init waiting for an order at all times, so that an order finds its walls already up.

@@ -51,7 +51,11 @@ pub(super) fn rules(plan: &Plan) -> Result<(OwnedFd, u32), Failure> {
     // A link where the workspace was is not the workspace.
     let workspace = match &plan.spec.workspace {
         Some(workspace) => {
-            let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            let how = match plan.tier {
+                Tier::Landlock => ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+                // In a tree of its own the links are the room's, and the workspace was looked at when it was mounted.
+                Tier::Namespaces => ResolveFlags::NO_MAGICLINKS,
+            };
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::openat2(CWD, &workspace.path, flags, Mode::empty(), how);
             let access = match workspace.mode {

@@ -27,6 +27,7 @@ use toolgate_gate::Permit;
 use super::{
     House, cgroup,
     door::Door,
+    job,
     placeholder::Placeholders,
     private_dir, receipt,
     root::HOME,
@@ -157,7 +158,12 @@ impl ProcessRoom {
             _ => RoomError::Lost(format!("its keeper does not answer: {error}")),
         })?;
         drop(inits_end);
-        let (facts, fds) = supervise::started(&status, job.argv.first().map_or("", String::as_str))?;
+        let started_as = supervise::started(&status, job.argv.first().map_or("", String::as_str));
+        if matches!(&started_as, Err(RoomError::Step { step, .. }) if step == job::PROTECTION_LOST) {
+            self.close();
+            return Err(RoomError::Lost("a protected name was replaced on the machine while it was open".into()));
+        }
+        let (facts, fds) = started_as?;
         Ok(Begun { status, facts, fds, cgroup: Some(cgroup), started })
     }
 
