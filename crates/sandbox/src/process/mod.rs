@@ -25,7 +25,7 @@ mod wire;
 mod zygote;
 
 use std::{
-    fmt,
+    fmt, io,
     os::{
         fd::{AsFd, OwnedFd},
         unix::fs::DirBuilderExt,
@@ -51,6 +51,7 @@ pub struct ProcessBackend {
 /// What the rooms of one backend share. A room keeps it alive.
 pub(crate) struct House {
     zygote: Mutex<OwnedFd>,
+    data: PathBuf,
     cgroups: cgroup::Cgroups,
     registry: Registry,
     tiers: Tiers,
@@ -64,7 +65,8 @@ impl ProcessBackend {
         let zygote = zygote::start(dir).map_err(RoomError::step("start the zygote"))?;
         let cgroups = cgroup::Cgroups::open(registry.label(), registry.instance());
         registry.uses_cgroups(cgroups.directories()).map_err(opened())?;
-        let house = House { zygote: Mutex::new(zygote), cgroups, registry, tiers: Tiers::default() };
+        let data = dir.to_owned();
+        let house = House { zygote: Mutex::new(zygote), data, cgroups, registry, tiers: Tiers::default() };
         Ok(Self { house: Arc::new(house) })
     }
 }
@@ -91,16 +93,25 @@ impl fmt::Debug for ProcessBackend {
 }
 
 impl House {
-    /// Has the zygote make a room, and gives a handle on its keeper. None: it could not, and why is told on the room's socket.
+    /// Has the zygote make a room, and gives a handle on its keeper. None: it could not, and why is told on the room's
+    /// socket. A zygote that somebody ended is replaced; its rooms ended with it.
     fn ask_zygote(&self, plan: &Plan, keepers_end: &OwnedFd) -> Result<Option<OwnedFd>, RoomError> {
-        let zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = |error: std::io::Error| RoomError::Lost(format!("the zygote does not answer: {error}"));
-        wire::send(&*zygote, plan, &[keepers_end.as_fd()]).map_err(lost)?;
-        match wire::receive::<()>(&*zygote).map_err(lost)? {
-            Some(((), fds)) => Ok(fds.into_iter().next()),
-            None => Err(RoomError::Lost("the zygote has ended".into())),
+        let mut zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
+        match ask(&zygote, plan, keepers_end) {
+            Ok(keeper) => Ok(keeper),
+            Err(_) => {
+                *zygote = zygote::start(&self.data).map_err(RoomError::step("start the zygote"))?;
+                ask(&zygote, plan, keepers_end)
+                    .map_err(|error| RoomError::Lost(format!("the zygote does not answer: {error}")))
+            }
         }
     }
+}
+
+fn ask(zygote: &OwnedFd, plan: &Plan, keepers_end: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    wire::send(zygote, plan, &[keepers_end.as_fd()])?;
+    let (_, fds) = wire::receive::<()>(zygote)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok(fds.into_iter().next())
 }
 
 /// Where a room keeps what it has on the machine. The data directory is shut to everybody but its owner, so the room of
