@@ -97,8 +97,19 @@ struct Case<'a> {
     /// It is measured in every so manieth round.
     every: usize,
     once: Box<dyn FnMut() -> anyhow::Result<Duration> + 'a>,
+    whose: Whose,
     small: Vec<Duration>,
     large: Vec<Duration>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whose {
+    /// When it fails the run fails.
+    Ours,
+    /// When it fails it is left out.
+    Theirs,
+    /// It was left out, and why.
+    LeftOut(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +126,7 @@ impl<'a> Case<'a> {
             target: None,
             every: 1,
             once: Box::new(once),
+            whose: Whose::Ours,
             small: Vec::new(),
             large: Vec::new(),
         }
@@ -122,6 +134,10 @@ impl<'a> Case<'a> {
 
     fn right_after(name: &str, once: impl FnMut() -> anyhow::Result<Duration> + 'a) -> Self {
         Self { when: When::RightAfter, ..Self::new(format!("{name}, right after another"), once) }
+    }
+
+    fn is_left_out(&self) -> bool {
+        matches!(self.whose, Whose::LeftOut(_))
     }
 
     fn at_most(self, target: f64) -> Self {
@@ -174,6 +190,10 @@ pub(crate) fn measure(options: &Options) -> anyhow::Result<Report> {
         ensure!(std::hint::black_box(&memory)[LARGE - 1] == 1);
     }
 
+    skipped.extend(cases.iter().filter_map(|case| match &case.whose {
+        Whose::LeftOut(why) => Some(format!("{}: {why}", case.name)),
+        Whose::Ours | Whose::Theirs => None,
+    }));
     let rows = rows(&cases);
     let p50 = |name: &str| rows.iter().find(|row| row.case.starts_with(name)).map(|row| row.p50_ms);
     Ok(Report {
@@ -206,12 +226,13 @@ enum Parent {
 /// Measures every case once a round.
 fn turn(cases: &mut [Case<'_>], rounds: Range<usize>, parent: Parent) -> anyhow::Result<()> {
     for round in rounds {
-        for case in cases.iter_mut().filter(|case| round % case.every == 0) {
+        for case in cases.iter_mut().filter(|case| round % case.every == 0 && !case.is_left_out()) {
             thread::sleep(BREATH);
-            let took = (case.once)().with_context(|| format!("{} failed", case.name))?;
-            match parent {
-                Parent::Small => case.small.push(took),
-                Parent::Large => case.large.push(took),
+            match ((case.once)(), parent, &case.whose) {
+                (Ok(took), Parent::Small, _) => case.small.push(took),
+                (Ok(took), Parent::Large, _) => case.large.push(took),
+                (Err(error), _, Whose::Ours) => return Err(error.context(format!("{} failed", case.name))),
+                (Err(error), ..) => case.whose = Whose::LeftOut(format!("{error:#}")),
             }
         }
     }
@@ -236,7 +257,7 @@ fn rows(cases: &[Case<'_>]) -> Vec<Row> {
             growth: large_p50_ms / p50_ms,
         }
     };
-    cases.iter().map(row).collect()
+    cases.iter().filter(|case| !case.is_left_out()).map(row).collect()
 }
 
 /// In milliseconds.
@@ -364,15 +385,15 @@ const BWRAP: &[&str] = &[
     "true",
 ];
 
-/// Peers work in an empty directory: some look through the one they are started in.
+/// Peers work in an empty directory: some look through the one they are started in, and some leave things behind.
 fn peer<'a>(name: &str, program: &Path, args: &[&str], dir: &'a Path, every: usize) -> Result<Case<'a>, String> {
     let mut command = Command::new(program);
-    command.args(args).current_dir(dir);
+    command.args(args).current_dir(dir).env("TMPDIR", dir);
     run(&mut command).map_err(|error| format!("{name}: {error:#}"))?;
     let version = Command::new(program).arg("--version").output().map_err(|error| format!("{name}: {error}"))?.stdout;
     let version = String::from_utf8_lossy(&version);
     let version = version.split_whitespace().last().unwrap_or("of unknown version");
-    Ok(Case { every, ..Case::new(format!("{name} {version}"), move || run(&mut command)) })
+    Ok(Case { every, whose: Whose::Theirs, ..Case::new(format!("{name} {version}"), move || run(&mut command)) })
 }
 
 fn fetched(name: &str) -> Option<PathBuf> {
