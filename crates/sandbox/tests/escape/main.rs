@@ -27,6 +27,7 @@ macro_rules! in_both_tiers {
 }
 
 mod bench;
+mod cases;
 mod host;
 mod probe;
 mod said;
