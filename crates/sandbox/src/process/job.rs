@@ -59,6 +59,8 @@ pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) 
 /// Everything that is the same for every job of the room. Gives the namespaces the job will be in.
 fn put_up_walls(room: &Room) -> Result<Vec<(String, String)>, Failure> {
     sys::notice_children().map_err(Failure::at("notice children"))?;
+    // Away from any terminal.
+    rustix::process::setsid().map_err(Failure::at("start a session"))?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the keeper"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
     if room.tier == Tier::Namespaces {

@@ -53,7 +53,7 @@ pub(super) fn write(
             stands(Wall::Ipc, scoped && facts.seccomp, format!("{landlock}+seccomp"));
         }
     }
-    let nobody = !facts.uids.contains(&0) && facts.capabilities[..3] == [0; 3] && facts.no_new_privs;
+    let nobody = !facts.uids.contains(&0) && facts.capabilities == [0; 3] && facts.no_new_privs;
     stands(Wall::Privileges, nobody, format!("uid_{}+no_capabilities+no_new_privs", facts.uids[0]));
     stands(Wall::Syscalls, facts.seccomp, "seccomp".into());
     stands(Wall::Memory, true, joined.and_then(cgroup::Lease::memory_by).unwrap_or("supervised").into());

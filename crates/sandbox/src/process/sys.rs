@@ -233,8 +233,8 @@ pub(super) struct Found {
     pub(super) errno: i32,
     pub(super) uids: [u32; 3],
     pub(super) gids: [u32; 3],
-    /// Effective, permitted and inheritable, and the bounding set.
-    pub(super) capabilities: [u64; 4],
+    /// Effective, permitted and inheritable.
+    pub(super) capabilities: [u64; 3],
     pub(super) no_new_privs: i32,
     pub(super) seccomp: i32,
     /// What the kernel said when the canary was opened; 0 when it could be.
@@ -246,7 +246,7 @@ impl Found {
     fn is_walled(&self) -> bool {
         !self.uids.contains(&0)
             && !self.gids.contains(&0)
-            && self.capabilities[..3] == [0; 3]
+            && self.capabilities == [0; 3]
             && self.no_new_privs == 1
             && self.seccomp == 2
             && self.canary == libc::EACCES
@@ -260,7 +260,7 @@ pub(super) const START_PROGRAM: &str = "start the program";
 pub(super) const LAUNCH_STEPS: [&str; 9] = [
     "start",
     "join a cgroup",
-    "start a session",
+    "stand apart",
     "take the terminal",
     ENTER_DIRECTORY,
     "connect the streams",
@@ -324,8 +324,10 @@ impl Errand<'_> {
             let written = unsafe { libc::write(way.as_raw_fd(), c"0".as_ptr().cast(), 1) };
             ok(written as c_long).map_err(at(1))?;
         }
-        // SAFETY: takes nothing.
-        ok(unsafe { libc::setsid() }.into()).map_err(at(2))?;
+        // A terminal wants a session of its own; without one the init's will do, which has none either.
+        // SAFETY: take nothing, and two numbers.
+        let apart = unsafe { if self.launch.terminal { libc::setsid() } else { libc::setpgid(0, 0) } };
+        ok(apart.into()).map_err(at(2))?;
         // SAFETY: an initialised set; the mask belongs to this process, the set to its parent, which waits.
         ok(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.no_signals, ptr::null_mut()) }.into())
             .map_err(at(2))?;
@@ -383,7 +385,7 @@ impl Errand<'_> {
             libc::getresgid(g0, g1, g2);
         }
         // Until the kernel says otherwise, all of them.
-        found.capabilities = [u64::MAX; 4];
+        found.capabilities = [u64::MAX; 3];
         let mut header = [0x2008_0522_u32, 0];
         let mut words = [[u32::MAX; 3]; 2];
         // SAFETY: version 3 of the call reads a header of two words and fills two triples.
@@ -391,15 +393,6 @@ impl Errand<'_> {
             let [low, high] = words;
             for (set, (low, high)) in found.capabilities.iter_mut().zip(low.into_iter().zip(high)) {
                 *set = u64::from(low) | (u64::from(high) << 32);
-            }
-        }
-        found.capabilities[3] = 0;
-        for capability in 0..64 as c_ulong {
-            // SAFETY: plain integers. The first number the kernel does not know gives -1.
-            match unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability) } {
-                0 => {}
-                1 => found.capabilities[3] |= 1 << capability,
-                _ => break,
             }
         }
         // SAFETY: plain integers.

@@ -131,7 +131,7 @@ pub(super) enum Word {
 pub(super) struct Facts {
     pub(super) uids: [u32; 3],
     pub(super) gids: [u32; 3],
-    pub(super) capabilities: [u64; 4],
+    pub(super) capabilities: [u64; 3],
     pub(super) no_new_privs: bool,
     pub(super) seccomp: bool,
     /// A file no rule grants could not be opened.
