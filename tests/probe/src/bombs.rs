@@ -11,7 +11,7 @@ use crate::{
 
 const PATIENCE: u32 = 15;
 
-/// A bomb does not leave by itself when it is refused: somebody has to end it.
+/// A bomb does not leave by itself, refused or not: somebody has to end it.
 fn stay() {
     std::thread::sleep(Duration::from_secs(5));
 }
@@ -25,10 +25,10 @@ pub(crate) fn forks(args: &[String], tries: &mut Tries) {
             Err(errno) => (refused, last) = (refused + 1, errno),
         }
         if refused == 50 {
-            stay();
             break;
         }
     }
+    stay();
     tries.found("children", made);
     tries.found("refusals", refused);
     tries.found("last refusal", last);
@@ -44,10 +44,10 @@ pub(crate) fn threads(args: &[String], tries: &mut Tries) {
             Err(_) => refused += 1,
         }
         if refused == 50 {
-            stay();
             break;
         }
     }
+    stay();
     tries.found("threads", made);
     tries.found("refusals", refused);
     tries.found("last refusal", errno());
