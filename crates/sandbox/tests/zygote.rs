@@ -22,7 +22,7 @@ fn says(room: &dyn Room) -> Result<Ending, String> {
 
 /// The children of this process that are zygotes.
 fn zygotes() -> Vec<Pid> {
-    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let children = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
     let pids: Vec<i32> =
         children.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect();
