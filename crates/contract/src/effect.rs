@@ -20,6 +20,10 @@ pub enum EffectKind {
     Network,
     /// Uses a credential.
     Secret,
+    /// Changes history others may have: a forced push, an amended or rebased commit, a moved tag.
+    RewriteHistory,
+    /// Removes a branch or a tag, here or elsewhere.
+    DeleteBranch,
     /// Sends a message to people.
     ExternalMessage,
     /// Spends money.
@@ -34,11 +38,18 @@ impl EffectKind {
         matches!(self, Self::FsRead)
     }
 
+    /// Is a person asked about it whatever else the policy says? What is lost by it is often lost to others.
+    pub fn asks(self) -> bool {
+        matches!(self, Self::RewriteHistory | Self::DeleteBranch)
+    }
+
     /// The class a tool with this effect belongs to at least.
     pub fn class(self) -> SafetyClass {
         match self {
             Self::FsRead => SafetyClass::Read,
-            Self::FsWrite | Self::FsDelete | Self::Exec => SafetyClass::Write,
+            Self::FsWrite | Self::FsDelete | Self::Exec | Self::RewriteHistory | Self::DeleteBranch => {
+                SafetyClass::Write
+            }
             Self::Network | Self::Secret | Self::ExternalMessage => SafetyClass::Network,
             Self::Financial => SafetyClass::Financial,
             Self::Privileged => SafetyClass::Privileged,
@@ -50,7 +61,13 @@ impl EffectKind {
         match self {
             Self::FsRead => Risk::Low,
             Self::FsWrite | Self::Network => Risk::Medium,
-            Self::FsDelete | Self::Exec | Self::Secret | Self::ExternalMessage | Self::Financial => Risk::High,
+            Self::FsDelete
+            | Self::Exec
+            | Self::Secret
+            | Self::RewriteHistory
+            | Self::DeleteBranch
+            | Self::ExternalMessage
+            | Self::Financial => Risk::High,
             Self::Privileged => Risk::Critical,
         }
     }

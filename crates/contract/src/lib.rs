@@ -19,6 +19,7 @@ mod outcome;
 mod record;
 mod spelling;
 mod tool;
+mod web;
 
 pub use action::{ActionRegistry, ActionType, BadAction};
 pub use call::{AgentName, Call, CallId};
@@ -34,4 +35,8 @@ pub use outcome::{Finding, Outcome, Span, Status, Truncated, Unit};
 pub use record::{Decided, End, Intent, Raw, Reason, Record, SourceLine, Verdict};
 pub use tool::{
     Caps, CostTier, Example, FailureMode, Files, Guide, Idempotency, MAX_NAME, Needs, Network, Permission, ToolDef,
+};
+pub use web::{
+    ConnectionInfo, ConnectionUse, CredentialVariable, Method, Reach, SearchEngine, SearchProvider, ServiceKind, WebLimits,
+    WebRequest, WebResponse,
 };

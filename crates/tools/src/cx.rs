@@ -10,7 +10,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use toolgate_contract::{Caps, Fault, Job, Ran, TerminalSize};
+use toolgate_contract::{
+    Caps, ConnectionInfo, Fault, Job, Ran, Reach, SearchEngine, TerminalSize, WebRequest, WebResponse,
+};
 
 use crate::Workspace;
 
@@ -72,6 +74,10 @@ pub trait Programs: Send + Sync {
     /// Runs a job to its end. The job ends early when `stop` is raised.
     fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault>;
 
+    /// Runs a job that may talk to these hosts and to nobody else. Refused where the permit grants no network, or where
+    /// a host is not one the agent may talk to.
+    fn run_reaching(&self, job: &Job, reach: &Reach, stop: &StopFlag) -> Result<Ran, Fault>;
+
     /// Starts a job on a terminal of this size, and gives its name.
     fn open_terminal(&self, job: &Job, size: TerminalSize) -> Result<String, Fault>;
 
@@ -98,10 +104,25 @@ pub struct Seen {
     pub running: bool,
 }
 
+/// The one door to other machines, as a body sees it. Every request is judged by name, port and address, with every
+/// redirect; what the agent may not reach is refused here.
+pub trait Web: Send + Sync {
+    /// Sends a request and waits for the whole answer. Any status is an answer. Ends early when `stop` is raised.
+    fn send(&self, request: &WebRequest, stop: &StopFlag) -> Result<WebResponse, Fault>;
+
+    /// What a tool may know about a connection of the operator's.
+    fn connection(&self, name: &str) -> Result<ConnectionInfo, Fault>;
+
+    /// Whom the operator wants to be asked for pages.
+    fn search_engine(&self) -> Result<SearchEngine, Fault>;
+}
+
 /// What a body is given for one call.
 pub struct Hands {
     /// The room, if the permit grants programs.
     pub programs: Option<Arc<dyn Programs>>,
+    /// The fenced client, if the permit grants the network.
+    pub web: Option<Arc<dyn Web>>,
     /// The workspace, if the permit grants files, with the access it grants.
     pub workspace: Option<Workspace>,
     /// The time.
@@ -146,6 +167,17 @@ impl Cx {
                 "needs_not_declared",
                 "the tool reached for a program it did not declare",
                 "Declare `needs.exec` in the tool's definition.",
+            )
+        })
+    }
+
+    /// The fenced client. Only for tools that declared the network among their needs.
+    pub fn web(&self) -> Result<&dyn Web, Fault> {
+        self.hands.web.as_deref().ok_or_else(|| {
+            Fault::refused(
+                "needs_not_declared",
+                "the tool reached for the network it did not declare",
+                "Declare `needs.network` in the tool's definition.",
             )
         })
     }

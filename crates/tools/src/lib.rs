@@ -1,7 +1,7 @@
 //! What can run.
 //!
 //! A tool is a value ([`Tool`]) and a function, in one file with its tests; [`TOOLS`] is the list of those that ship.
-//! A body gets a [`Cx`], its only hands: an opened workspace, a room for programs, a clock, chance, progress, a way to notice that it
+//! A body gets a [`Cx`], its only hands: an opened workspace, a room for programs, a fenced client, a clock, chance, progress, a way to notice that it
 //! should stop. It opens no path, socket or process by itself (`clippy.toml` bars the std ways), decides no policy
 //! and writes no record: this crate cannot even name the crates that do.
 
@@ -11,7 +11,7 @@ mod programs;
 mod tool;
 mod utility;
 
-pub use cx::{Clock, Cx, Hands, Programs, Progress, ProgressSink, Seen, StopFlag};
+pub use cx::{Clock, Cx, Hands, Programs, Progress, ProgressSink, Seen, StopFlag, Web};
 pub use files::{Protected, Workspace};
 pub use tool::{Answer, Body, Output, Pace, Tool};
 

@@ -8,7 +8,7 @@ use schemars::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use toolgate_contract::{CommandLine, Effect, EffectKind, Fault, Needs, ToolDef, Truncated};
+use toolgate_contract::{ActionType, CommandLine, ConnectionUse, Effect, EffectKind, Fault, Needs, ToolDef, Truncated};
 
 use crate::Cx;
 
@@ -22,6 +22,14 @@ pub trait Body: Send + Sync {
     /// What a call with this (validated) input would start, if it starts a program. Pure, too: the words are read and
     /// judged by the gate, never here.
     fn command(&self, input: &Value) -> Result<Option<CommandLine>, Fault>;
+    /// What a call with this (validated) input amounts to, where that differs from what the tool declares. Pure.
+    fn action(&self, _input: &Value) -> Result<Option<ActionType>, Fault> {
+        Ok(None)
+    }
+    /// The connection a call with this (validated) input would use. Pure.
+    fn connection(&self, _input: &Value) -> Result<Option<ConnectionUse>, Fault> {
+        Ok(None)
+    }
     /// Does it.
     fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault>;
 }
@@ -137,6 +145,33 @@ impl Tool {
         Self::typed(ToolDef { needs: Needs::NOTHING, ..def }, |_: &I| Vec::new(), run)
     }
 
+    /// Says what a call amounts to where that depends on its input.
+    #[must_use]
+    pub fn acting<I>(self, action: impl Fn(&I) -> ActionType + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + 'static,
+    {
+        let connection = |_: &I| None;
+        let body = Arc::new(Meant {
+            body: self.body,
+            action: move |input: &I| Some(action(input)),
+            connection,
+            types: PhantomData::<fn(I)>,
+        });
+        Self { body, ..self }
+    }
+
+    /// Says which connection a call uses, and whether it may change something there.
+    #[must_use]
+    pub fn through<I>(self, connection: impl Fn(&I) -> Option<ConnectionUse> + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + 'static,
+    {
+        let action = |_: &I| None;
+        let body = Arc::new(Meant { body: self.body, action, connection, types: PhantomData::<fn(I)> });
+        Self { body, ..self }
+    }
+
     /// Says that a small input takes the body microseconds. Only for a tool that touches nothing.
     #[must_use]
     pub fn instant(self) -> Self {
@@ -187,6 +222,47 @@ where
             other => format!("{other:#}"),
         });
         Ok(Output { structured, text, truncated })
+    }
+}
+
+/// A body whose calls mean something else, depending on their input.
+struct Meant<A, C, I> {
+    body: Arc<dyn Body>,
+    action: A,
+    connection: C,
+    types: PhantomData<fn(I)>,
+}
+
+impl<A, C, I> Body for Meant<A, C, I>
+where
+    A: Fn(&I) -> Option<ActionType> + Send + Sync,
+    C: Fn(&I) -> Option<ConnectionUse> + Send + Sync,
+    I: DeserializeOwned,
+{
+    fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault> {
+        self.body.effects(input)
+    }
+
+    fn command(&self, input: &Value) -> Result<Option<CommandLine>, Fault> {
+        self.body.command(input)
+    }
+
+    fn action(&self, input: &Value) -> Result<Option<ActionType>, Fault> {
+        match (self.action)(&I::deserialize(input).map_err(bad_input)?) {
+            Some(action) => Ok(Some(action)),
+            None => self.body.action(input),
+        }
+    }
+
+    fn connection(&self, input: &Value) -> Result<Option<ConnectionUse>, Fault> {
+        match (self.connection)(&I::deserialize(input).map_err(bad_input)?) {
+            Some(connection) => Ok(Some(connection)),
+            None => self.body.connection(input),
+        }
+    }
+
+    fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault> {
+        self.body.run(cx, input)
     }
 }
 

@@ -10,7 +10,8 @@ use jsonschema::{Draft, Validator};
 use serde_json::Value;
 use tempfile::TempDir;
 use toolgate_contract::{
-    EffectKind, Ending, Fault, Files, Job, Network, Ran, Receipt, SafetyClass, Stream, TerminalSize, ToolDef, Usage,
+    EffectKind, Ending, Fault, Files, Job, Network, Ran, Reach, Receipt, SafetyClass, Stream, TerminalSize, ToolDef,
+    Usage,
 };
 use toolgate_guard::names::{admit_name, collide};
 use toolgate_tools::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, TOOLS, Tool, Workspace};
@@ -184,6 +185,7 @@ fn no_example_does_more_than_the_tool_declares() {
                     EffectKind::Exec => needs.exec,
                     EffectKind::Network | EffectKind::ExternalMessage => needs.network == Network::Fenced,
                     EffectKind::Secret => needs.secrets,
+                    EffectKind::RewriteHistory | EffectKind::DeleteBranch => needs.exec,
                     EffectKind::Financial | EffectKind::Privileged => true,
                 };
                 assert!(declared, "{name}: {effect:?} is not among {needs:?}");
@@ -243,6 +245,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
     let files = tool.def.needs.files;
     let cx = Cx::new(Hands {
         programs: tool.def.needs.exec.then(|| -> Arc<dyn Programs> { Arc::new(Quiet) }),
+        web: None,
         workspace: (files != Files::None).then(|| workspace.with_access(files)),
         clock: Arc::new(Epoch),
         progress: None,
@@ -271,6 +274,10 @@ impl Quiet {
 
 impl Programs for Quiet {
     fn run(&self, _job: &Job, _stop: &StopFlag) -> Result<Ran, Fault> {
+        Ok(Self::ran())
+    }
+
+    fn run_reaching(&self, _job: &Job, _reach: &Reach, _stop: &StopFlag) -> Result<Ran, Fault> {
         Ok(Self::ran())
     }
 

@@ -84,6 +84,7 @@ impl Cage {
         let tool = tool(name);
         let cx = Cx::new(Hands {
             programs: None,
+            web: None,
             workspace: Some(self.workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(NoClock),
             progress: None,

@@ -133,6 +133,7 @@ impl Desk {
         let workspace = Workspace::open(self.dir.path(), Protected::default()).unwrap();
         Cx::new(Hands {
             programs: None,
+            web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(NoClock),
             progress: None,

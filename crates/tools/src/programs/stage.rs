@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
-use toolgate_contract::{Ending, Fault, Job, Ran, Receipt, Stream, TerminalSize, Usage};
+use toolgate_contract::{Ending, Fault, Job, Ran, Reach, Receipt, Stream, TerminalSize, Usage};
 
 use crate::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, Tool, Workspace};
 
@@ -17,6 +17,7 @@ use crate::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, Tool,
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     Run(Job),
+    Reaching(Job, Reach),
     Open(Job, TerminalSize),
     Type(String, Vec<u8>),
     Look(String, Duration),
@@ -54,6 +55,7 @@ impl Stage {
         let workspace = Workspace::open(self.dir.path(), Protected::default()).unwrap();
         let cx = Cx::new(Hands {
             programs: Some(self.room.clone()),
+            web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(NoClock),
             progress: None,
@@ -122,6 +124,11 @@ impl Noting {
 impl Programs for Noting {
     fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault> {
         let ran = self.note(Asked::Run(job.clone()))?;
+        Ok(if stop.is_raised() { Ran { ending: Ending::Cancelled, ..ran } } else { ran })
+    }
+
+    fn run_reaching(&self, job: &Job, reach: &Reach, stop: &StopFlag) -> Result<Ran, Fault> {
+        let ran = self.note(Asked::Reaching(job.clone(), reach.clone()))?;
         Ok(if stop.is_raised() { Ran { ending: Ending::Cancelled, ..ran } } else { ran })
     }
 

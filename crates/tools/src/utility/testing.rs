@@ -15,6 +15,7 @@ pub(super) fn call(tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault
     let tool = tool();
     let cx = Cx::new(Hands {
         programs: None,
+        web: None,
         workspace: None,
         clock: Arc::new(Stopped),
         progress: None,
