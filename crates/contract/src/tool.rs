@@ -58,9 +58,10 @@ impl Needs {
         *self == Self::NOTHING
     }
 
-    /// Can it only run where there is a room?
+    /// Can it only run where there is a room? What talks to other machines without a program does so through the
+    /// judged client.
     pub fn room(&self) -> bool {
-        self.exec || self.network != Network::None || self.secrets
+        self.exec
     }
 }
 

@@ -166,7 +166,7 @@ pub enum ServiceKind {
 }
 
 /// Who is asked for pages about something.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SearchEngine {
     /// Which language it speaks.
     pub provider: SearchProvider,

@@ -143,6 +143,18 @@ impl Constraints {
         None
     }
 
+    /// May something be said to this host, named as `host:port`? If not, why.
+    ///
+    /// The gate asks about what a call names; whoever dials asks again about what the call led to.
+    pub fn may_reach(&self, target: &str) -> Result<(), String> {
+        match self.network.value {
+            NetworkMode::Open => Ok(()),
+            NetworkMode::None => Err("the agent has no network".into()),
+            NetworkMode::AllowlistOnly if self.lists(target) => Ok(()),
+            NetworkMode::AllowlistOnly => Err(format!("`{target}` is not on the agent's network allowlist")),
+        }
+    }
+
     fn network_overstepped(&self, request: &Request<'_>) -> Option<String> {
         match self.network.value {
             NetworkMode::Open => None,
@@ -150,19 +162,17 @@ impl Constraints {
             // Which hosts is known only with the arguments; the call itself is decided again.
             NetworkMode::AllowlistOnly if request.arguments.is_none() => None,
             NetworkMode::AllowlistOnly => {
-                // A command need not say whom it talks to: its room has the same list.
-                let is_named = |effect: &&Effect| request.command.is_none() || effect.target.is_some();
+                // A program need not say whom it talks to: its room has the same list.
+                let has_room = request.command.is_some() || request.def.needs.exec;
+                let is_named = |effect: &&Effect| !has_room || effect.target.is_some();
                 let talks = |effect: &&Effect| effect.kind == EffectKind::Network;
                 let mut hosts = request.effects.iter().filter(talks).filter(is_named).peekable();
-                if hosts.peek().is_none() {
-                    if request.command.is_some() {
-                        return None;
-                    }
+                if hosts.peek().is_none() && !has_room {
                     return Some("the call names no host, and the agent's network is an allowlist".into());
                 }
-                let unlisted = hosts.find(|effect| !effect.target.as_deref().is_some_and(|host| self.lists(host)))?;
-                let host = unlisted.target.as_deref().unwrap_or("a host without a name");
-                Some(format!("`{host}` is not on the agent's network allowlist"))
+                hosts.find_map(|effect| {
+                    self.may_reach(effect.target.as_deref().unwrap_or("a host without a name")).err()
+                })
             }
         }
     }

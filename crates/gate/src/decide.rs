@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_contract::{
-    ActionType, Decided, Effect, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
+    ActionType, Decided, Effect, EffectKind, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef,
+    Verdict,
 };
 use toolgate_guard::shell::policy::Judgement;
 
-use crate::{Agent, Constraints, Policy, command, condition::Condition};
+use crate::{Agent, ConnectionTerms, Constraints, Policy, command, condition::Condition};
 
 /// What is asked: this tool, to do this.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,8 @@ pub struct Request<'a> {
     pub risk: Risk,
     /// What was made of the command it would start; none where it starts none, or that is not known yet.
     pub command: Option<&'a Judgement>,
+    /// The connection it would use; none where it uses none, or that is not known yet.
+    pub connection: Option<&'a ConnectionTerms>,
     /// The validated arguments; none when the question is whether to show the tool at all.
     pub arguments: Option<&'a Value>,
 }
@@ -123,6 +126,9 @@ fn denied(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reaso
             return Some(reason(rule, text, source));
         }
     }
+    if let Some((text, connection)) = request.connection.and_then(|it| Some((it.refuses()?, it))) {
+        return Some(reason("connection_write", text, &connection.source));
+    }
     let (rule, text, source) = agent.constraints.overstepped(request)?;
     Some(reason(rule, text, &source))
 }
@@ -185,6 +191,17 @@ fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<R
     }
     if let Some(said) = policy.tools.get(name).filter(|said| said.value == Permission::Confirm) {
         reasons.push(reason("permission_confirm", "the operator asks for confirmation each time".into(), &said.source));
+    }
+    reasons.extend(request.effects.iter().filter(|effect| effect.kind.asks()).map(|effect| {
+        let what = effect.target.as_ref().map_or_else(String::new, |target| format!(" (`{target}`)"));
+        let done = match effect.kind {
+            EffectKind::DeleteBranch => "a branch or tag would be removed",
+            _ => "history would be rewritten",
+        };
+        reason("effect_asks", format!("{done}{what}"), &SourceLine::built_in())
+    }));
+    if let Some((text, connection)) = request.connection.and_then(|it| Some((it.asks()?, it))) {
+        reasons.push(reason("connection_asks", text, &connection.source));
     }
     reasons.extend(command::reasons(policy, agent, request.command, Verdict::Ask));
     (people, reasons)

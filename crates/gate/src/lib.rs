@@ -4,8 +4,10 @@
 //! reasons: no files, no clock, no chance, nothing remembered between calls (`clippy.toml` bars the std ways). The
 //! first rule that speaks wins, none means no:
 //!
-//! 1. **denied**: denied lists, a tool's own permission (deny, roles, condition), the agent's constraints, commands;
-//! 2. **must ask**: classes and lists a person is asked about, tools that want confirmation, commands;
+//! 1. **denied**: denied lists, a tool's own permission (deny, roles, condition), what an operator said about a
+//!    connection, the agent's constraints, commands;
+//! 2. **must ask**: classes and lists a person is asked about, tools that want confirmation, history that
+//!    would be lost, connections, commands;
 //! 3. **allowed**: allowed lists;
 //! 4. **level**: the categories the agent's access level permits;
 //! 5. no.
@@ -14,11 +16,13 @@
 
 mod command;
 pub mod condition;
+mod connection;
 mod constraint;
 mod decide;
 mod policy;
 
 pub use command::{Meant, OwnRules, read_command};
+pub use connection::{ConnectionTerms, OnWrite};
 pub use constraint::{CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, TerminalMode};
 pub use decide::{Decision, Permit, Request, decide};
 pub use policy::{Agent, LevelRights, Listed, Policy, Rules, Sourced};

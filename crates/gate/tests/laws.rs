@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use proptest::{prelude::*, sample::subsequence};
 use toolgate_contract::{
-    ActionType, AgentName, Category, CommandForm, CommandLine, Decided, Effect, EffectKind, Level, Needs, Permission,
-    Risk, SafetyClass, SourceLine, ToolDef, Verdict,
+    ActionType, AgentName, Category, CommandForm, CommandLine, Decided, Effect, EffectKind, Level, Needs, Network,
+    Permission, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
 };
 use toolgate_gate::{
-    Agent, Constraints, Decision, Listed, NetworkMode, Policy, Request, Rules, Sourced, decide, read_command,
+    Agent, ConnectionTerms, Constraints, Decision, Listed, NetworkMode, OnWrite, Policy, Request, Rules, Sourced,
+    decide, read_command,
 };
 use toolgate_guard::shell::Place;
 
@@ -31,6 +32,7 @@ fn judge(policy: &Policy, agent: &Agent, def: &ToolDef, effects: &[Effect]) -> D
         effects,
         risk: Risk::Low,
         command: None,
+        connection: None,
         arguments: Some(&serde_json::Value::Null),
     };
     decide(policy, agent, &request).decided()
@@ -165,11 +167,84 @@ fn an_effect_stricter_than_the_declared_class_rules() {
 }
 
 #[test]
+fn lost_history_is_asked_about_whatever_is_allowed() {
+    for (level, kind) in
+        Level::ALL.iter().flat_map(|level| [(level, EffectKind::RewriteHistory), (level, EffectKind::DeleteBranch)])
+    {
+        let mut agent = agent(*level);
+        agent.rules.allowed = listing(&[ActionType::VcsBranch]);
+        let def = tool(&ActionType::VcsBranch, SafetyClass::Write);
+        assert_eq!(judge(&Policy::built_in(), &agent, &def, &[]).verdict, Verdict::Allow, "{level}");
+        let decided = judge(&Policy::built_in(), &agent, &def, &[Effect::on(kind, "main")]);
+        assert_eq!((decided.verdict, decided.reasons[0].rule), (Verdict::Ask, "effect_asks"), "{level} {kind:?}");
+    }
+}
+
+#[test]
+fn a_connection_binds_as_its_operator_said() {
+    let check = |writes: bool, sensitive: bool, on_write: OnWrite, expected: (Verdict, &str)| {
+        let connection =
+            ConnectionTerms { name: "crm".into(), writes, sensitive, on_write, source: SourceLine::built_in() };
+        let def = tool(&ActionType::ExternalDataRequest, SafetyClass::Network);
+        let effects = [Effect::on(EffectKind::Network, "crm.example.com:443")];
+        let request = Request {
+            def: &def,
+            action: &def.action,
+            effects: &effects,
+            risk: Risk::Low,
+            command: None,
+            connection: Some(&connection),
+            arguments: Some(&serde_json::Value::Null),
+        };
+        let mut agent = agent(Level::Elevated);
+        agent.rules.allowed = listing(&[ActionType::ExternalDataRequest]);
+        let decided = decide(&Policy::built_in(), &agent, &request).decided();
+        assert_eq!((decided.verdict, decided.reasons[0].rule), expected, "{connection:?}");
+    };
+    for on_write in [OnWrite::Deny, OnWrite::Ask, OnWrite::Allow] {
+        check(false, false, on_write, (Verdict::Allow, "allowed"));
+        check(false, true, on_write, (Verdict::Ask, "connection_asks"));
+    }
+    check(true, false, OnWrite::Allow, (Verdict::Allow, "allowed"));
+    check(true, false, OnWrite::Ask, (Verdict::Ask, "connection_asks"));
+    check(true, true, OnWrite::Allow, (Verdict::Ask, "connection_asks"));
+    check(true, false, OnWrite::Deny, (Verdict::Deny, "connection_write"));
+    check(true, true, OnWrite::Deny, (Verdict::Deny, "connection_write"));
+}
+
+#[test]
+fn a_program_that_names_no_host_is_left_to_its_room_and_a_request_is_not() {
+    let mut agent = agent(Level::Restricted);
+    Arc::make_mut(&mut agent.constraints).network_allowlist = vec![Sourced::built_in("git.example.com".into())];
+    let fetch = ToolDef {
+        needs: Needs { exec: true, network: Network::Fenced, ..Needs::WRITE_FILES },
+        ..tool(&ActionType::VcsRead, SafetyClass::Network)
+    };
+    let somebody = [Effect { kind: EffectKind::Network, target: None }];
+    let check = |def: &ToolDef, effects: &[Effect], expected| {
+        assert_eq!(judge(&Policy::built_in(), &agent, def, effects).verdict, expected, "{effects:?}");
+    };
+    check(&fetch, &somebody, Verdict::Allow);
+    check(&fetch, &[Effect::on(EffectKind::Network, "git.example.com:443")], Verdict::Allow);
+    check(&fetch, &[Effect::on(EffectKind::Network, "evil.example.com:443")], Verdict::Deny);
+    let request = ToolDef { needs: Needs { exec: false, ..fetch.needs }, ..fetch };
+    check(&request, &somebody, Verdict::Deny);
+    check(&request, &[], Verdict::Deny);
+}
+
+#[test]
 fn privileged_wants_two_people_and_financial_one() {
     for (class, people) in [(SafetyClass::Financial, 1), (SafetyClass::Privileged, 2)] {
         let def = tool(&ActionType::CodeRead, class);
-        let request =
-            Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, command: None, arguments: None };
+        let request = Request {
+            def: &def,
+            action: &def.action,
+            effects: &[],
+            risk: Risk::Low,
+            command: None,
+            connection: None,
+            arguments: None,
+        };
         match decide(&Policy::built_in(), &agent(Level::Elevated), &request) {
             Decision::Ask(count, _) => assert_eq!(count, people),
             other => panic!("{class}: {other:?}"),
@@ -215,8 +290,15 @@ fn a_condition_about_arguments_neither_hides_a_tool_nor_runs_it() {
         ..tool(&ActionType::CodeRead, SafetyClass::Read)
     };
     let asked = |arguments: Option<&serde_json::Value>| {
-        let request =
-            Request { def: &def, action: &def.action, effects: &[], risk: Risk::Low, command: None, arguments };
+        let request = Request {
+            def: &def,
+            action: &def.action,
+            effects: &[],
+            risk: Risk::Low,
+            command: None,
+            connection: None,
+            arguments,
+        };
         decide(&Policy::built_in(), &agent(Level::Standard), &request).decided().verdict
     };
     assert_eq!(asked(None), Verdict::Allow);
@@ -295,6 +377,7 @@ fn what_a_command_is_refused_or_asked_for_is_so_whatever_is_allowed() {
             effects: &meant.effects,
             risk: meant.risk,
             command: Some(&meant.judgement),
+            connection: None,
             arguments: Some(&serde_json::Value::Null),
         };
         let decided = decide(policy, agent, &request).decided();
@@ -330,6 +413,7 @@ fn a_command_that_names_a_host_is_held_against_the_allowlist() {
             effects: &meant.effects,
             risk: meant.risk,
             command: Some(&meant.judgement),
+            connection: None,
             arguments: Some(&serde_json::Value::Null),
         };
         decide(&policy, &agent, &request).decided().verdict

@@ -2097,6 +2097,7 @@ fn verdict_for(config: &Config, agent: &str, tool: &str) -> Verdict {
         effects: &[],
         risk: config.policy.actions.risk(&tool.def.action),
         command: None,
+        connection: None,
         arguments: None,
     };
     decide(&config.policy, &config.policy.agents[&AgentName::from(agent)], &request).decided().verdict

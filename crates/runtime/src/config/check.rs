@@ -9,6 +9,7 @@ use toolgate_guard::shell::profiles::Profile;
 use super::{
     Limits,
     commands::{self, CommandRule},
+    egress::{self, EgressLayer},
     file::{
         AgentFile, AskFile, ConfigFile, ConstraintsFile, LevelFile, LimitsFile, ListedFile, PermissionFile, RulesFile,
         ToolFile,
@@ -33,6 +34,7 @@ pub(super) struct Layer {
     pub(super) commands: Vec<CommandRule>,
     pub(super) sandboxing: Sandboxing,
     pub(super) rooms: RoomsLayer,
+    pub(super) egress: EgressLayer,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) initial_level: Option<Said<Level>>,
     /// Every tool name in the file, for the day the catalog is known.
@@ -160,6 +162,7 @@ impl<'a> Check<'a> {
                 .map(|block| rooms::check(&mut self, block))
                 .unwrap_or_default(),
             sandboxing: file.sandboxing.as_ref().map(|block| sandboxing::check(&mut self, block)).unwrap_or_default(),
+            egress: egress::check(&mut self, file.egress.as_ref(), file.search.as_ref()),
             levels: self.levels(file),
             initial_level: file.trust.as_ref().and_then(|block| trust::check(&mut self, block)),
             trusted_blocks: self.trusted_blocks(file),
@@ -177,10 +180,12 @@ impl<'a> Check<'a> {
 
     fn trusted_blocks(&self, file: &ConfigFile) -> Vec<Said<&'static str>> {
         let sandboxing = file.sandboxing.as_ref();
-        let blocks: [(&[&str], &str, bool); 5] = [
+        let blocks: [(&[&str], &str, bool); 7] = [
             (&["actions"], "actions", file.actions.is_some()),
             (&["sandboxing", "docker"], "docker", sandboxing.is_some_and(|block| block.docker.is_some())),
             (&["sandboxing", "k8s"], "k8s", sandboxing.is_some_and(|block| block.k8s.is_some())),
+            (&["egress"], "egress", file.egress.is_some()),
+            (&["search"], "search", file.search.is_some()),
             (&["tool_access"], "tool_access", file.tool_access.is_some()),
             (&["trust"], "trust", file.trust.is_some()),
         ];

@@ -21,6 +21,25 @@ pub(super) struct ConfigFile {
     pub(super) sandboxing: Option<SandboxingFile>,
     pub(super) tool_access: Option<ToolAccessFile>,
     pub(super) trust: Option<TrustFile>,
+    pub(super) egress: Option<EgressFile>,
+    pub(super) search: Option<SearchFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct EgressFile {
+    pub(super) hostname_allowlist: Option<Vec<At<String>>>,
+    pub(super) name_servers: Option<Vec<At<String>>>,
+    pub(super) ca_file: Option<At<String>>,
+    pub(super) dns_rebinding_mitigation: Option<At<bool>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SearchFile {
+    pub(super) provider: Option<At<String>>,
+    pub(super) endpoint: Option<At<String>>,
+    pub(super) connection: Option<At<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

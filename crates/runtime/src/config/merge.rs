@@ -15,7 +15,7 @@ use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Rules, Sour
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
-    AgentSettings, Config, Limits, Mentions, RoomSettings,
+    AgentSettings, Config, EgressSettings, Limits, Mentions, RoomSettings,
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
     commands,
     findings::{Findings, Said, Spot},
@@ -32,6 +32,7 @@ pub(super) struct Draft {
     protected: Vec<String>,
     sandboxing: Sandboxing,
     rooms: RoomSettings,
+    egress: EgressSettings,
     room_dirs: Vec<Said<PathBuf>>,
     initial_level: Option<Said<Level>>,
     level_descriptions: BTreeMap<Level, String>,
@@ -69,6 +70,7 @@ impl Draft {
             protected: super::PROTECTED.map(str::to_owned).to_vec(),
             sandboxing: Sandboxing::default(),
             rooms: RoomSettings::default(),
+            egress: EgressSettings::default(),
             room_dirs: Vec::new(),
             initial_level: None,
             level_descriptions: BTreeMap::new(),
@@ -99,6 +101,7 @@ impl Draft {
         self.sandboxing.merge(layer.sandboxing);
         self.room_dirs.extend(layer.rooms.directories().cloned());
         layer.rooms.apply(&mut self.rooms, Voice::Trusted, findings);
+        layer.egress.apply(&mut self.egress, findings);
         self.initial_level = layer.initial_level.or(self.initial_level.take());
         self.mentions.extend(layer.mentions);
     }
@@ -162,6 +165,7 @@ impl Draft {
             files: Vec::new(),
             places: self.sandboxing.places(findings),
             rooms: self.rooms,
+            egress: self.egress,
             room_dirs: self.room_dirs,
             mentions: Mentions { names: self.mentions, texts: findings.texts.clone() },
             workspaces,

@@ -11,6 +11,7 @@
 
 mod check;
 mod commands;
+mod egress;
 mod error;
 mod file;
 mod findings;
@@ -42,6 +43,7 @@ use load::instead;
 use merge::Draft;
 use text::{Links, Text};
 
+pub use egress::EgressSettings;
 pub use error::{ConfigError, Note, Snippet};
 pub use rooms::RoomSettings;
 
@@ -65,6 +67,8 @@ pub struct Config {
     pub protected: Vec<String>,
     /// What rooms are like.
     pub rooms: RoomSettings,
+    /// How other machines are found and reached.
+    pub egress: EgressSettings,
     /// What the operator says about levels, for people.
     pub level_descriptions: BTreeMap<Level, String>,
     /// What an operator should know though the config holds.
@@ -226,6 +230,7 @@ impl Config {
             risks: BTreeMap<ActionType, Risk>,
             places: &'a BTreeMap<Category, Place>,
             rooms: &'a RoomSettings,
+            egress: &'a EgressSettings,
             protected: &'a [String],
         }
         let actions = &self.policy.actions;
@@ -234,6 +239,7 @@ impl Config {
             risks: actions.all().map(|action| (action.clone(), actions.risk(&action))).collect(),
             places: &self.places,
             rooms: &self.rooms,
+            egress: &self.egress,
             protected: &self.protected,
         })
     }

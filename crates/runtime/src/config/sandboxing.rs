@@ -81,12 +81,15 @@ impl Sandboxing {
         self.overrides.extend(later.overrides);
     }
 
-    /// Where each category runs. What nobody speaks about runs nowhere, except files and programs.
+    /// Where each category runs. What nobody speaks about runs nowhere, except files, programs, git and what goes through the judged client.
     pub(super) fn places(&self, findings: &mut Findings) -> BTreeMap<Category, Place> {
         let mut places = BTreeMap::from([
             (Category::FileSystem, Place::Inline),
             (Category::Terminal, Place::Room),
             (Category::CodeExecution, Place::Room),
+            (Category::VersionControl, Place::Room),
+            (Category::Web, Place::Inline),
+            (Category::ExternalData, Place::Inline),
         ]);
         let mut by_default = Vec::new();
         for category in Category::ALL {
