@@ -1,8 +1,9 @@
 //! The second door: HTTP CONNECT, for programs that know about proxies.
 
+use toolgate_guard::host_name::HostName;
+
 use crate::{
     event::Reason,
-    name::Name,
     rule::read_port,
     target::{Host, Target},
 };
@@ -51,7 +52,7 @@ pub(crate) fn read(said: &[u8]) -> Result<Option<Request>, Wrong> {
     Ok(Some(Request { target, length: end + END.len() }))
 }
 
-/// The same judge as for a connection that was caught: a name is a [`Name`] or nothing, and only the plain spelling of
+/// The same judge as for a connection that was caught: a name is a [`HostName`] or nothing, and only the plain spelling of
 /// an address is one.
 fn read_authority(authority: &str) -> Result<Target, Wrong> {
     let target = || {
@@ -59,7 +60,7 @@ fn read_authority(authority: &str) -> Result<Target, Wrong> {
         let port = read_port(port)?;
         let host = match host.parse() {
             Ok(address) => Host::Address(address),
-            Err(_) => Host::Name(Name::parse(host).ok()?),
+            Err(_) => Host::Name(HostName::parse(host).ok()?),
         };
         Some(Target { host, port })
     };

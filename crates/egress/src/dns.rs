@@ -9,15 +9,17 @@ use std::{
     net::Ipv4Addr,
 };
 
-use crate::{event::Reason, name::Name, rule::Rules};
+use toolgate_guard::host_name::HostName;
+
+use crate::{event::Reason, rule::Rules};
 
 /// The names of one room, each with its synthetic address.
 #[derive(Debug)]
 pub(crate) struct Names {
     rules: Rules,
     /// The name at place `n` has the `n`th address of the block.
-    bound: Vec<Name>,
-    place: HashMap<Name, u16>,
+    bound: Vec<HostName>,
+    place: HashMap<HostName, u16>,
     told: HashSet<String>,
 }
 
@@ -38,12 +40,12 @@ impl Names {
     }
 
     /// Which name does this synthetic address stand for?
-    pub(crate) fn name_at(&self, address: Ipv4Addr) -> Option<&Name> {
+    pub(crate) fn name_at(&self, address: Ipv4Addr) -> Option<&HostName> {
         let place = u32::from(address).checked_sub(u32::from(BLOCK))?.checked_sub(1)?;
         self.bound.get(usize::try_from(place).ok()?)
     }
 
-    fn bind(&mut self, name: &Name) -> Option<Ipv4Addr> {
+    fn bind(&mut self, name: &HostName) -> Option<Ipv4Addr> {
         let next = u16::try_from(self.bound.len()).ok()?;
         let place = match self.place.get(name) {
             Some(place) => *place,
@@ -203,13 +205,13 @@ impl<'a> Question<'a> {
     }
 
     /// A dot inside a label is no dot between two, so that labels are checked before they are joined.
-    fn name(&self) -> Option<Name> {
+    fn name(&self) -> Option<HostName> {
         let labels: Vec<&str> =
             self.labels.iter().map(|label| std::str::from_utf8(label)).collect::<Result<_, _>>().ok()?;
         if labels.iter().any(|label| label.contains('.')) {
             return None;
         }
-        Name::parse(&labels.join(".")).ok()
+        HostName::parse(&labels.join(".")).ok()
     }
 
     /// As people read it.

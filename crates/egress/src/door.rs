@@ -23,11 +23,12 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 
+use toolgate_guard::host_name::HostName;
+
 use crate::{
     connect::{self, Request, Wrong},
     dns::{self, Names},
     event::{Event, Reason},
-    name::Name,
     peek::{self, First},
     probe,
     resolve::{Resolver, admit},
@@ -330,7 +331,7 @@ impl Hall {
     }
 
     /// A look-up that takes too long is not waited for, but keeps its place until it is over: its thread is not free.
-    async fn look_up(&self, name: &Name) -> Option<Vec<IpAddr>> {
+    async fn look_up(&self, name: &HostName) -> Option<Vec<IpAddr>> {
         let (resolver, name, places) = (self.terms.resolver.clone(), name.clone(), Arc::clone(&self.look_ups));
         let look_up = tokio::spawn(async move {
             let _place = places.acquire_owned().await;

@@ -8,12 +8,10 @@
 //!
 //! How connections are caught is the room's business; of that only [`original_destination`] is here.
 
-mod address;
 mod connect;
 mod dns;
 mod door;
 mod event;
-mod name;
 mod peek;
 mod probe;
 mod resolve;
@@ -21,10 +19,12 @@ mod rule;
 mod splice;
 mod target;
 
-pub use address::{Special, judge};
 pub use door::{Door, Events, Limits, Openings, Original, Terms, original_destination};
 pub use event::{Event, Reason};
-pub use name::{BadName, Name};
 pub use probe::{Ways, self_probe};
 pub use resolve::{Answers, Resolver};
 pub use rule::{Rule, Rules};
+pub use toolgate_guard::{
+    address::{Special, judge},
+    host_name::{BadName, HostName},
+};

@@ -5,7 +5,7 @@
 //! TLS names its host in the first message (SNI), HTTP/1 in the head of a request. Of a plain HTTP connection only the
 //! first request is read, and HTTP/2 without TLS is not: what holds there is the name, the port and the address.
 
-use crate::name::Name;
+use toolgate_guard::host_name::HostName;
 
 /// How much a client may say before it is clear what it speaks.
 pub(crate) const MAX_SAID: usize = 16 * 1024;
@@ -46,8 +46,8 @@ pub(crate) fn read_all(said: &[u8]) -> Result<First, Unreadable> {
 
 impl First {
     /// Does it name only `name`?
-    pub(crate) fn is_about(&self, name: &Name) -> bool {
-        let is_name = |text: &String| Name::parse(text).as_ref() == Ok(name);
+    pub(crate) fn is_about(&self, name: &HostName) -> bool {
+        let is_name = |text: &String| HostName::parse(text).as_ref() == Ok(name);
         match self {
             Self::Tls(server) => server.iter().all(is_name),
             Self::Http(hosts) => !hosts.is_empty() && hosts.iter().all(is_name),
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn every_host_that_is_named_has_to_be_the_one_that_was_asked_for() {
-        let name = Name::parse("example.com").unwrap();
+        let name = HostName::parse("example.com").unwrap();
         assert!(tls("Example.COM").is_about(&name));
         assert!(First::Tls(None).is_about(&name));
         assert!(!tls("evil.com").is_about(&name));

@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::{address::judge, event::Reason, name::Name, rule::Rules};
+use toolgate_guard::{address::judge, host_name::HostName};
+
+use crate::{event::Reason, rule::Rules};
 
 /// Who knows the addresses of names.
 #[derive(Clone)]
@@ -18,11 +20,11 @@ pub enum Resolver {
 }
 
 /// Answers for the addresses of a name.
-pub type Answers = dyn Fn(&Name) -> io::Result<Vec<IpAddr>> + Send + Sync;
+pub type Answers = dyn Fn(&HostName) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 impl Resolver {
     /// The addresses of a name, now.
-    pub(crate) async fn look_up(&self, name: &Name) -> io::Result<Vec<IpAddr>> {
+    pub(crate) async fn look_up(&self, name: &HostName) -> io::Result<Vec<IpAddr>> {
         match self {
             Self::System => Ok(tokio::net::lookup_host((name.as_str(), 0)).await?.map(|found| found.ip()).collect()),
             Self::Given(answers) => answers(name),

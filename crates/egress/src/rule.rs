@@ -4,9 +4,9 @@ use std::{fmt, net::Ipv4Addr};
 
 use toolgate_contract::Fault;
 
-use crate::{
+use toolgate_guard::{
     address::{Special, in_v4, judge},
-    name::Name,
+    host_name::HostName,
 };
 
 /// The widest block of addresses one rule may list. There is no rule for everybody.
@@ -27,8 +27,8 @@ pub struct Rule {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Host {
-    Name(Name),
-    Under(Name),
+    Name(HostName),
+    Under(HostName),
     Block(Ipv4Addr, u32),
 }
 
@@ -73,12 +73,12 @@ impl Rules {
     }
 
     /// May this name be talked to at some port?
-    pub fn knows(&self, name: &Name) -> bool {
+    pub fn knows(&self, name: &HostName) -> bool {
         self.0.iter().any(|rule| rule.names(name))
     }
 
     /// May this name be talked to at this port?
-    pub fn allows(&self, name: &Name, port: u16) -> bool {
+    pub fn allows(&self, name: &HostName, port: u16) -> bool {
         self.0.iter().any(|rule| rule.port == port && rule.names(name))
     }
 
@@ -89,7 +89,7 @@ impl Rules {
 }
 
 impl Rule {
-    fn names(&self, name: &Name) -> bool {
+    fn names(&self, name: &HostName) -> bool {
         match &self.host {
             Host::Name(own) => own == name,
             Host::Under(above) => name.is_under(above),
@@ -132,9 +132,9 @@ fn read_host(text: &str) -> Result<Host, String> {
         return Err("rooms speak IPv4 only, so that no IPv6 address can be listed".into());
     }
     let Some(above) = text.strip_prefix("*.") else {
-        return Name::parse(text).map(Host::Name).map_err(|bad| bad.to_string());
+        return HostName::parse(text).map(Host::Name).map_err(|bad| bad.to_string());
     };
-    let above = Name::parse(above).map_err(|bad| bad.to_string())?;
+    let above = HostName::parse(above).map_err(|bad| bad.to_string())?;
     if above.labels().count() < 2 {
         return Err(format!("`*.{above}` would be everybody under a top-level domain"));
     }
@@ -226,14 +226,14 @@ mod tests {
     fn an_empty_list_names_nobody() {
         let nobody = rules(&[]);
         assert!(nobody.is_empty());
-        assert!(!nobody.knows(&Name::parse("example.com").unwrap()));
+        assert!(!nobody.knows(&HostName::parse("example.com").unwrap()));
         assert!(!nobody.lists(Ipv4Addr::LOCALHOST, 80));
     }
 
     #[test]
     fn names_are_allowed_by_label_and_port() {
         let rules = rules(&["allowed.com:443", "*.wild.org:443", "*.wild.org:80", "127.0.0.1:9"]);
-        let allows = |name: &str, port| rules.allows(&Name::parse(name).unwrap(), port);
+        let allows = |name: &str, port| rules.allows(&HostName::parse(name).unwrap(), port);
         for (name, port, expected) in [
             ("allowed.com", 443, true),
             ("ALLOWED.com.", 443, true),
@@ -251,8 +251,8 @@ mod tests {
         ] {
             assert_eq!(allows(name, port), expected, "{name}:{port}");
         }
-        assert!(rules.knows(&Name::parse("a.wild.org").unwrap()));
-        assert!(!rules.knows(&Name::parse("wild.org").unwrap()));
+        assert!(rules.knows(&HostName::parse("a.wild.org").unwrap()));
+        assert!(!rules.knows(&HostName::parse("wild.org").unwrap()));
     }
 
     #[test]

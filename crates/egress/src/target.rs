@@ -2,7 +2,9 @@
 
 use std::{fmt, net::Ipv4Addr};
 
-use crate::{event::Reason, name::Name, rule::Rules};
+use toolgate_guard::host_name::HostName;
+
+use crate::{event::Reason, rule::Rules};
 
 /// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub(crate) struct Target {
 /// A name, or an address that was asked for as such.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Host {
-    Name(Name),
+    Name(HostName),
     Address(Ipv4Addr),
 }
 

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use toolgate_egress::{Door, Event, Limits, Name, Openings, Reason, Resolver, Rules, Terms, Ways, self_probe};
+use toolgate_egress::{Door, Event, HostName, Limits, Openings, Reason, Resolver, Rules, Terms, Ways, self_probe};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -31,7 +31,7 @@ struct Room {
 }
 
 /// Every name leads to the canaries.
-fn to_canaries(_: &Name) -> io::Result<Vec<IpAddr>> {
+fn to_canaries(_: &HostName) -> io::Result<Vec<IpAddr>> {
     Ok(vec![Ipv4Addr::LOCALHOST.into()])
 }
 
@@ -43,7 +43,7 @@ impl Room {
     fn with(
         rules: &[String],
         limits: Limits,
-        answers: impl Fn(&Name) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+        answers: impl Fn(&HostName) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
     ) -> Self {
         Self::at(TcpListener::bind("127.0.0.1:0").unwrap(), rules, limits, answers)
     }
@@ -52,7 +52,7 @@ impl Room {
         tcp: TcpListener,
         rules: &[String],
         limits: Limits,
-        answers: impl Fn(&Name) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+        answers: impl Fn(&HostName) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
     ) -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let dns_udp = UdpSocket::bind("127.0.0.1:0").unwrap();

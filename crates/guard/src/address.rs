@@ -177,7 +177,8 @@ fn low_32(address: Ipv6Addr) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, d)
 }
 
-pub(crate) fn in_v4(address: Ipv4Addr, block: Ipv4Addr, length: u32) -> bool {
+/// Is it in the block of this many leading bits?
+pub fn in_v4(address: Ipv4Addr, block: Ipv4Addr, length: u32) -> bool {
     let differing = u32::from(address) ^ u32::from(block);
     differing.leading_zeros() >= length
 }

@@ -14,9 +14,9 @@ const MAX_LABEL: usize = 63;
 /// resolver would read as an address (`127.1`, `0x7f.1`, `2130706433`) is refused too. Other scripts come in their
 /// ASCII form (`xn--...`) or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(String);
+pub struct HostName(String);
 
-impl Name {
+impl HostName {
     /// The name this text spells.
     pub fn parse(text: &str) -> Result<Self, BadName> {
         let text = text.strip_suffix('.').unwrap_or(text);
@@ -45,13 +45,13 @@ impl Name {
     }
 
     /// Is it `above` with one label or more in front?
-    pub(crate) fn is_under(&self, above: &Self) -> bool {
+    pub fn is_under(&self, above: &Self) -> bool {
         let mut own = self.labels().rev();
         above.labels().rev().all(|label| own.next() == Some(label)) && own.next().is_some()
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for HostName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Result<&str, BadName>) {
-        assert_eq!(Name::parse(text).as_ref().map(Name::as_str).map_err(|bad| *bad), expected, "{text:?}");
+        assert_eq!(HostName::parse(text).as_ref().map(HostName::as_str).map_err(|bad| *bad), expected, "{text:?}");
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn under_is_by_labels_and_never_by_text() {
-        let under = |name: &str, above: &str| Name::parse(name).unwrap().is_under(&Name::parse(above).unwrap());
+        let under = |name: &str, above: &str| HostName::parse(name).unwrap().is_under(&HostName::parse(above).unwrap());
         assert!(under("a.example.com", "example.com"));
         assert!(under("a.b.example.com", "example.com"));
         assert!(!under("example.com", "example.com"));
@@ -202,15 +202,15 @@ mod tests {
     proptest! {
         #[test]
         fn a_parsed_name_parses_to_itself(text in "[a-zA-Z0-9.x-]{0,80}") {
-            if let Ok(name) = Name::parse(&text) {
-                prop_assert_eq!(Name::parse(name.as_str()), Ok(name.clone()));
+            if let Ok(name) = HostName::parse(&text) {
+                prop_assert_eq!(HostName::parse(name.as_str()), Ok(name.clone()));
                 prop_assert!(name.as_str().parse::<std::net::IpAddr>().is_err());
             }
         }
 
         #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,300}") {
-            let _ = Name::parse(&text);
+            let _ = HostName::parse(&text);
         }
     }
 }
