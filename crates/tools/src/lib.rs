@@ -6,10 +6,14 @@
 //! and writes no record: this crate cannot even name the crates that do.
 
 mod cx;
+mod external;
 mod files;
 mod programs;
 mod tool;
 mod utility;
+mod web_fault;
+#[cfg(test)]
+mod web_stage;
 
 pub use cx::{Clock, Cx, Hands, Programs, Progress, ProgressSink, Seen, StopFlag, Web};
 pub use files::{Protected, Workspace};
@@ -17,6 +21,7 @@ pub use tool::{Answer, Body, Output, Pace, Tool};
 
 /// Every tool that ships, one line each.
 pub const TOOLS: &[fn() -> Tool] = &[
+    external::external_data::tool,
     files::delete::tool,
     files::edit::tool,
     files::find::tool,

@@ -10,11 +10,11 @@ use jsonschema::{Draft, Validator};
 use serde_json::Value;
 use tempfile::TempDir;
 use toolgate_contract::{
-    EffectKind, Ending, Fault, Files, Job, Network, Ran, Reach, Receipt, SafetyClass, Stream, TerminalSize, ToolDef,
-    Usage,
+    ConnectionInfo, EffectKind, Ending, Fault, Files, Job, Network, Ran, Reach, Receipt, SafetyClass, SearchEngine,
+    SearchProvider, ServiceKind, Stream, TerminalSize, ToolDef, Usage, WebRequest, WebResponse,
 };
 use toolgate_guard::names::{admit_name, collide};
-use toolgate_tools::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, TOOLS, Tool, Workspace};
+use toolgate_tools::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, TOOLS, Tool, Web, Workspace};
 
 /// Name, action, class, files and seconds of every tool, as somebody has looked at them. A new tool gets a row here.
 const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
@@ -24,6 +24,7 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("delete", "code:delete", SafetyClass::Write, Files::Write, 30),
     ("echo", "code:read", SafetyClass::Read, Files::None, 2),
     ("edit", "code:write", SafetyClass::Write, Files::Write, 30),
+    ("external_data", "external_data:request", SafetyClass::Network, Files::None, 130),
     ("find", "code:read", SafetyClass::Read, Files::Read, 30),
     ("generate_password", "code:read", SafetyClass::Read, Files::None, 1),
     ("generate_uuid", "code:read", SafetyClass::Read, Files::None, 1),
@@ -51,6 +52,10 @@ const EXAMPLE_FILES: &[(&str, &str)] = &[
     ("src/lib.rs", "pub fn add(count: u32) -> u32 {\n    count + 1\n}\n"),
     ("tests/road.rs", "#[test]\nfn passes() {}\n"),
 ];
+
+/// What the servers say that the examples speak of: to what, of which type, and with which words.
+const EXAMPLE_ANSWERS: &[(&str, &str, &str)] =
+    &[("GET /v1/customers?name=Ada", "application/json", r#"[{"id": 7, "name": "Ada"}]"#)];
 
 #[test]
 fn what_is_compiled_has_a_longest() {
@@ -185,7 +190,8 @@ fn no_example_does_more_than_the_tool_declares() {
                     EffectKind::Exec => needs.exec,
                     EffectKind::Network | EffectKind::ExternalMessage => needs.network == Network::Fenced,
                     EffectKind::Secret => needs.secrets,
-                    EffectKind::RewriteHistory | EffectKind::DeleteBranch => needs.exec,
+                    EffectKind::RewriteHistory => needs.exec,
+                    EffectKind::DeleteBranch => needs.exec || needs.network == Network::Fenced,
                     EffectKind::Financial | EffectKind::Privileged => true,
                 };
                 assert!(declared, "{name}: {effect:?} is not among {needs:?}");
@@ -245,7 +251,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
     let files = tool.def.needs.files;
     let cx = Cx::new(Hands {
         programs: tool.def.needs.exec.then(|| -> Arc<dyn Programs> { Arc::new(Quiet) }),
-        web: None,
+        web: (tool.def.needs.network == Network::Fenced).then(|| -> Arc<dyn Web> { Arc::new(Stored) }),
         workspace: (files != Files::None).then(|| workspace.with_access(files)),
         clock: Arc::new(Epoch),
         progress: None,
@@ -254,6 +260,37 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
         caps: tool.def.caps,
     });
     tool.body.run(&cx, arguments)
+}
+
+/// A web that has the answers the examples speak of, and an empty one for everything else.
+struct Stored;
+
+impl Web for Stored {
+    fn send(&self, request: &WebRequest, _stop: &StopFlag) -> Result<WebResponse, Fault> {
+        let asked = format!("{} {}", request.method, request.url);
+        let stored = EXAMPLE_ANSWERS.iter().find(|(known, _, _)| *known == asked);
+        let (content_type, body) = stored.map_or(("text/plain", ""), |(_, content_type, body)| (content_type, body));
+        Ok(WebResponse {
+            url: request.url.clone(),
+            redirects: Vec::new(),
+            status: 200,
+            headers: vec![("content-type".into(), content_type.into())],
+            body: body.into(),
+        })
+    }
+
+    fn connection(&self, name: &str) -> Result<ConnectionInfo, Fault> {
+        let kind = if name == "forge" { ServiceKind::Forgejo } else { ServiceKind::Generic };
+        Ok(ConnectionInfo { name: name.to_owned(), base_url: format!("https://{name}.example"), kind })
+    }
+
+    fn search_engine(&self) -> Result<SearchEngine, Fault> {
+        Ok(SearchEngine {
+            provider: SearchProvider::Searxng,
+            endpoint: "https://search.example/search".into(),
+            connection: None,
+        })
+    }
 }
 
 /// A room in which everything works and says nothing.
