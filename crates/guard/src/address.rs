@@ -65,22 +65,49 @@ impl Special {
             Self::Tunnel => "tunnel",
         }
     }
+
+    /// The rest of a sentence that begins with the address and "is".
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Metadata => "where a cloud hands out a machine's credentials",
+            Self::ThisNetwork => "read as this machine by many systems",
+            Self::Loopback => "the machine itself",
+            Self::Private => "in somebody's private network",
+            Self::CarrierNat => "in the network between a provider and its customers",
+            Self::LinkLocal => "only known on the next cable",
+            Self::Protocol => "held by protocols",
+            Self::Documentation => "for examples in documents",
+            Self::Benchmarking => "for measuring devices",
+            Self::Multicast => "many machines at once",
+            Self::Reserved => "not given to anybody",
+            Self::Tunnel => "a tunnel that hides where it goes",
+        }
+    }
+}
+
+/// The IPv4 address that a packet to this IPv6 address ends at, for the embeddings that still work.
+pub fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    carried_whole(address).or_else(|| isatap(address))
 }
 
 /// Clouds answer here, whatever block the address lies in. The second is public by every registry.
-const METADATA_V4: [Ipv4Addr; 6] = [
+const METADATA_V4: [Ipv4Addr; 9] = [
     Ipv4Addr::new(169, 254, 169, 254), // AWS, Google, Azure, most others
     Ipv4Addr::new(168, 63, 129, 16),   // Azure WireServer
     Ipv4Addr::new(169, 254, 170, 2),   // AWS container credentials
     Ipv4Addr::new(169, 254, 170, 23),  // AWS pod identity
+    Ipv4Addr::new(169, 254, 0, 23),    // Tencent
+    Ipv4Addr::new(169, 254, 42, 42),   // Scaleway
+    Ipv4Addr::new(169, 254, 169, 250), // Rancher
     Ipv4Addr::new(100, 100, 100, 200), // Alibaba
     Ipv4Addr::new(192, 0, 0, 192),     // Oracle
 ];
 
-const METADATA_V6: [Ipv6Addr; 3] = [
+const METADATA_V6: [Ipv6Addr; 4] = [
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), // AWS
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),  // AWS pod identity
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),  // Google
+    Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),   // Scaleway
 ];
 
 /// Blocks of IPv4 that are not public. Those the registry calls globally reachable (the AS112 servers, AMT) are.
@@ -309,12 +336,16 @@ mod tests {
             "169.254.169.254",
             "169.254.170.2",
             "169.254.170.23",
+            "169.254.0.23",
+            "169.254.42.42",
+            "169.254.169.250",
             "168.63.129.16",
             "100.100.100.200",
             "192.0.0.192",
             "fd00:ec2::254",
             "fd00:ec2::23",
             "fd20:ce::254",
+            "fd00:42::42",
             "::ffff:168.63.129.16",
         ] {
             check(metadata, Err(Special::Metadata));

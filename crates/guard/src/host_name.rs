@@ -7,7 +7,7 @@ const MAX_NAME: usize = 253;
 /// The longest label.
 const MAX_LABEL: usize = 63;
 
-/// A host name: lower-case labels of letters, digits and hyphens.
+/// A host name: lower-case labels of letters, digits, hyphens and underscores.
 ///
 /// One trailing dot is dropped and capitals are lowered. Everything else that is not already such a name is refused
 /// and not repaired, so that the name that was judged and the name that is looked up cannot be two names. What an old
@@ -73,7 +73,7 @@ pub enum BadName {
     #[error("a part between two dots is longer than {MAX_LABEL} characters")]
     LongLabel,
     /// A character that no host name has.
-    #[error("host names have only letters, digits and hyphens between their dots")]
+    #[error("host names have only letters, digits, hyphens and underscores between their dots")]
     BadCharacter,
     /// A hyphen in front or at the end.
     #[error("a part begins or ends with a hyphen")]
@@ -87,7 +87,7 @@ fn check_label(label: &str) -> Result<(), BadName> {
     if label.is_empty() {
         return Err(BadName::EmptyLabel);
     }
-    if !label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+    if !label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
         return Err(BadName::BadCharacter);
     }
     if label.len() > MAX_LABEL {
@@ -124,6 +124,7 @@ mod tests {
         check("localhost", Ok("localhost"));
         check("a-1.b2.xn--bcher-kva.example", Ok("a-1.b2.xn--bcher-kva.example"));
         check("3com.com", Ok("3com.com"));
+        check("My_Bucket.example.com", Ok("my_bucket.example.com"));
         check("0xcafe.example", Ok("0xcafe.example"));
     }
 
@@ -144,7 +145,6 @@ mod tests {
             "allowed.com/evil",
             "allowed%2ecom",
             "a b.com",
-            "_dmarc.example.com",
             "*.example.com",
             "b\u{fc}cher.example",
             "\u{ff45}xample.com",
