@@ -6,19 +6,16 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::CString,
     fs, io,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::{MetadataExt, PermissionsExt},
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
     },
-    path::Path,
     time::{Duration, Instant},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{Mode, OFlags, ResolveFlags},
     process::{
         DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, kill_process, set_dumpable_behavior,
         set_parent_process_death_signal, setrlimit, wait,
@@ -29,8 +26,9 @@ use toolgate_contract::TerminalSize;
 
 use super::{
     keeper::Room,
+    program::{self, START_PROGRAM, Taken},
     root, seccomp,
-    sys::{self, Launch},
+    sys::{self, Aside, Became},
     wire::{self, Breach, Facts, Failure, News, Order, Over, Word},
 };
 use crate::spec::{RoomLimits, Tier};
@@ -38,16 +36,28 @@ use crate::spec::{RoomLimits, Tier};
 /// How often limits are looked at that no cgroup holds.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A job init's whole life. It puts up its walls before there is an order, tells the keeper when it has taken one, and
-/// ends with the job.
+/// A job init's whole life. Everything is ready before there is an order, also the process that becomes the program; the
+/// keeper is told when an order was taken, and this process ends with the job.
 pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) -> ! {
-    let walls = put_up_walls(room);
-    let Ok(Some((order, fds))) = wire::receive::<Order>(keeper) else { sys::exit_now(0) };
+    let (job, begun) = match get_ready(room) {
+        Ok(ready) => match wait_behind_walls(room, keeper) {
+            Some((job, begun)) => (job, begun.map(|begun| begun.map(|begun| (begun, ready)))),
+            None => sys::exit_now(0),
+        },
+        Err(failure) => match Taken::receive(keeper) {
+            Some(job) => (job, Err(failure)),
+            None => sys::exit_now(0),
+        },
+    };
     let _ = rustix::io::write(taken, b"!");
-    let mut fds = fds.into_iter();
-    let Some(status) = fds.next() else { sys::exit_now(1) };
-    let news = match walls.and_then(|namespaces| start(room, &order, namespaces, &status, fds)) {
-        Ok(Some(job)) => News::Over(watch(room, &order, &status, job)),
+    let Taken { order, status, fds } = job;
+    // The program has its own. While this process had them too, the streams would not end with it.
+    drop(fds);
+    let news = match begun {
+        Ok(Some((begun, ready))) => match announce(begun, ready, &status) {
+            Ok(started) => News::Over(watch(room, &order, &status, &started)),
+            Err(failure) => News::Failed(failure),
+        },
         Ok(None) => News::NoProgram,
         Err(failure) => News::Failed(failure),
     };
@@ -56,8 +66,89 @@ pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) 
     sys::exit_now(0)
 }
 
-/// Everything that is the same for every job of the room. Gives the namespaces the job will be in.
-fn put_up_walls(room: &Room) -> Result<Vec<(String, String)>, Failure> {
+/// What is there before an order.
+struct Ready {
+    /// The namespaces the job will be in.
+    namespaces: Vec<(String, String)>,
+    children: OwnedFd,
+}
+
+/// A process that has become the program.
+struct Begun {
+    program: i32,
+    facts: Facts,
+    terminal: Option<OwnedFd>,
+}
+
+struct Started {
+    program: i32,
+    children: OwnedFd,
+}
+
+/// Has a process ready that waits for an order and becomes its program. `None` when the room is closed.
+fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Option<Begun>, Failure>)> {
+    let waited = sys::stand_aside(|| {
+        let walled = program::go_behind_walls(room, None);
+        let Some(job) = Taken::receive(keeper) else { return (None, None) };
+        if job.order.terminal.is_some() {
+            // Behind the walls there is no way to one.
+            return (Some((job, Ok(None))), None);
+        }
+        let (found, program) = match walled {
+            Ok(()) => program::prepare(room, &job, None),
+            Err(failure) => (Err(failure), None),
+        };
+        (Some((job, found)), program)
+    });
+    let Aside { pid, left, became } = match waited {
+        Ok(aside) => aside,
+        Err(error) => return Some((Taken::receive(keeper)?, Err(Failure::at("start a process")(error)))),
+    };
+    let (job, found) = left?;
+    let begun = match job.order.terminal {
+        None => begun(pid, found, became, None),
+        Some(size) => begin_on_terminal(room, &job, size),
+    };
+    Some((job, begun))
+}
+
+fn begin_on_terminal(room: &Room, job: &Taken, size: TerminalSize) -> Result<Option<Begun>, Failure> {
+    let (master, slave) = open_terminal(size)?;
+    let Aside { pid, left: found, became } = sys::stand_aside(|| {
+        let slave = Some(slave.as_fd());
+        match program::go_behind_walls(room, slave) {
+            Ok(()) => program::prepare(room, job, slave),
+            Err(failure) => (Err(failure), None),
+        }
+    })
+    .map_err(Failure::at("start a process"))?;
+    begun(pid, found, became, Some(master))
+}
+
+/// `None` when there is no such program.
+fn begun(
+    program: i32,
+    found: program::Found,
+    became: Became,
+    terminal: Option<OwnedFd>,
+) -> Result<Option<Begun>, Failure> {
+    match (found?, became) {
+        (Some(facts), Became::Program) => Ok(Some(Begun { program, facts, terminal })),
+        (_, Became::Refused(errno)) => Err(Failure { step: START_PROGRAM.into(), errno }),
+        (_, Became::Nothing) | (None, Became::Program) => Ok(None),
+    }
+}
+
+/// Tells the runtime that the program runs, and behind what.
+fn announce(begun: Begun, ready: Ready, status: &OwnedFd) -> Result<Started, Failure> {
+    let facts = Facts { namespaces: ready.namespaces, ..begun.facts };
+    let terminal: Vec<_> = begun.terminal.iter().map(AsFd::as_fd).collect();
+    wire::send(status, &News::Started(facts), &terminal).map_err(Failure::at("say that the program runs"))?;
+    Ok(Started { program: begun.program, children: ready.children })
+}
+
+/// Everything that is the same for every job of the room.
+fn get_ready(room: &Room) -> Result<Ready, Failure> {
     sys::notice_children().map_err(Failure::at("notice children"))?;
     // Away from any terminal.
     rustix::process::setsid().map_err(Failure::at("start a session"))?;
@@ -80,75 +171,8 @@ fn put_up_walls(room: &Room) -> Result<Vec<(String, String)>, Failure> {
         Tier::Landlock => seccomp::Profile::Landlock,
     };
     sys::filter_calls(profile.program()).map_err(Failure::at("put up the system call filter"))?;
-    Ok(namespaces)
-}
-
-struct Started {
-    program: i32,
-    children: OwnedFd,
-}
-
-fn start(
-    room: &Room,
-    order: &Order,
-    namespaces: Vec<(String, String)>,
-    status: &OwnedFd,
-    mut fds: impl Iterator<Item = OwnedFd>,
-) -> Result<Option<Started>, Failure> {
-    if !is_protected(room) {
-        return Err(Failure { step: PROTECTION_LOST.into(), errno: libc::ESTALE });
-    }
-    let terminal = order.terminal.map(open_terminal).transpose()?;
-    let streams: Vec<OwnedFd> = if terminal.is_some() { Vec::new() } else { fds.by_ref().take(3).collect() };
-    let cgroups: Vec<OwnedFd> = fds.collect();
-    if room.tier == Tier::Namespaces && !order.pids_held {
-        // Counted in the room's own user namespace; the keeper and the waiting inits are in it as well.
-        limit_to(Resource::Nproc, u64::from(room.limits.pids) + 4)?;
-    }
-    let cwd = open_cwd(order).map_err(Failure::at(sys::ENTER_DIRECTORY))?;
-    let Some(program) = find(order) else { return Ok(None) };
-    let words = |list: &mut dyn Iterator<Item = String>| {
-        list.map(|word| CString::new(word).map_err(io::Error::from)).collect::<Result<Vec<_>, _>>()
-    };
-    let argv = words(&mut order.argv.iter().cloned()).map_err(Failure::at("pass the arguments"))?;
-    let env = words(&mut order.env.iter().map(|(name, value)| format!("{name}={value}")))
-        .map_err(Failure::at("pass the environment"))?;
-    let path = |text: &str| CString::new(text).map_err(io::Error::from).map_err(Failure::at("pass a path"));
-    let stdio: [BorrowedFd<'_>; 3] = match (&terminal, streams.as_slice()) {
-        (Some((_, slave)), _) => [slave.as_fd(); 3],
-        (None, [stdin, stdout, stderr]) => [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
-        (None, _) => return Err(Failure { step: "connect the streams".into(), errno: libc::EBADF }),
-    };
     let children = sys::child_signals().map_err(Failure::at("watch children"))?;
-    let (pid, found) = sys::launch(&Launch {
-        program: &path(&program)?,
-        argv: &argv,
-        env: &env,
-        cwd: cwd.as_fd(),
-        cgroups: &cgroups,
-        stdio,
-        terminal: terminal.is_some(),
-        landlock: room.landlock.as_fd(),
-        canary: &path(&room.canary)?,
-    })
-    .map_err(Failure::at("start a process"))?;
-    if found.failed != 0 {
-        let step = sys::LAUNCH_STEPS.get(found.failed as usize).copied().unwrap_or(sys::START_PROGRAM);
-        return Err(Failure { step: step.into(), errno: found.errno });
-    }
-    let facts = Facts {
-        uids: found.uids,
-        gids: found.gids,
-        capabilities: found.capabilities,
-        no_new_privs: found.no_new_privs == 1,
-        seccomp: found.seccomp == 2,
-        landlock: found.canary == libc::EACCES,
-        namespaces,
-        cgroups: cgroups.len(),
-    };
-    let master: Vec<_> = terminal.iter().map(|(master, _)| master.as_fd()).collect();
-    wire::send(status, &News::Started(facts), &master).map_err(Failure::at("say that the program runs"))?;
-    Ok(Some(Started { program: pid, children }))
+    Ok(Ready { namespaces, children })
 }
 
 /// No program this process starts gets a capability from its file. Takes a right that an ordinary user does not have;
@@ -195,7 +219,7 @@ fn limit(limits: &RoomLimits) -> Result<(), Failure> {
 }
 
 /// Lowers a limit, for good.
-fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
+pub(super) fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
     let most = match rustix::process::getrlimit(resource).maximum {
         Some(already) => most.min(already),
         None => most,
@@ -204,34 +228,9 @@ fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
         .map_err(Failure::at(format!("limit {resource:?}")))
 }
 
-/// The step that fails when a protected name is not protected any more.
-pub(super) const PROTECTION_LOST: &str = "find every protected name protected";
-
 /// Are the protected names still on their mounts? Whoever replaces one on the machine takes the mount away with it.
-fn is_protected(room: &Room) -> bool {
+pub(super) fn is_protected(room: &Room) -> bool {
     room.protected.iter().all(|path| root::is_read_only(path))
-}
-
-/// The directory to start in, opened so that no link on the way leads out of the workspace.
-fn open_cwd(order: &Order) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(order.root.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())?;
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    Ok(rustix::fs::openat2(root, order.cwd.as_str(), flags, Mode::empty(), how)?)
-}
-
-/// The program's path, looked up as the room sees it.
-fn find(order: &Order) -> Option<String> {
-    let name = order.argv.first()?;
-    let is_program =
-        |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
-    if name.contains('/') {
-        let path = Path::new(&order.root).join(&order.cwd).join(name);
-        return is_program(&path).then(|| path.to_string_lossy().into_owned());
-    }
-    let path = order.env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_str())?;
-    let found = path.split(':').map(|dir| Path::new(dir).join(name)).find(|path| is_program(path))?;
-    Some(found.to_string_lossy().into_owned())
 }
 
 /// A terminal of the room's own: the machine's are not seen in it.
@@ -258,7 +257,7 @@ fn namespaces() -> Vec<(String, String)> {
 }
 
 /// Waits for the program's end and ends what it left behind.
-fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
+fn watch(room: &Room, order: &Order, status: &OwnedFd, job: &Started) -> Over {
     let mut ended: Option<WaitStatus> = None;
     let mut breach = None;
     let mut memory_peak = 0;
@@ -294,8 +293,10 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: Started) -> Over {
             obey(room.tier, status);
         }
         if !changed.is_empty() {
-            drain(&job.children);
             ended = reap(job.program);
+            if ended.is_none() {
+                drain(&job.children);
+            }
         }
     }
     // Everything the program left behind is below this process, so no children means nothing is left.

@@ -14,6 +14,7 @@ mod landlock;
 mod net;
 pub(crate) mod placeholder;
 mod probe;
+mod program;
 mod receipt;
 mod room;
 mod root;

@@ -27,9 +27,8 @@ use toolgate_gate::Permit;
 use super::{
     House, cgroup,
     door::Door,
-    job,
     placeholder::Placeholders,
-    private_dir, receipt,
+    private_dir, program, receipt,
     root::HOME,
     supervise::{self, Pipes, Running},
     terminal::ProcessTerminal,
@@ -159,7 +158,7 @@ impl ProcessRoom {
         })?;
         drop(inits_end);
         let started_as = supervise::started(&status, job.argv.first().map_or("", String::as_str));
-        if matches!(&started_as, Err(RoomError::Step { step, .. }) if step == job::PROTECTION_LOST) {
+        if matches!(&started_as, Err(RoomError::Step { step, .. }) if step == program::PROTECTION_LOST) {
             self.close();
             return Err(RoomError::Lost("a protected name was replaced on the machine while it was open".into()));
         }

@@ -13,7 +13,7 @@ use rustix::{
 use toolgate_contract::{Ending, Fault, Job, Ran, Receipt, Usage};
 
 use super::{
-    cgroup, sys,
+    cgroup, program,
     wire::{self, Breach, Facts, News, Over, Word},
 };
 use crate::{
@@ -56,12 +56,12 @@ pub(super) fn started(status: &OwnedFd, program: &str) -> Result<(Facts, Vec<Own
 pub(super) fn failed(failure: wire::Failure) -> RoomError {
     let source = io::Error::from_raw_os_error(failure.errno);
     match failure.step.as_str() {
-        sys::ENTER_DIRECTORY => RoomError::BadJob(Fault::failed(
+        program::ENTER_DIRECTORY => RoomError::BadJob(Fault::failed(
             "bad_directory",
             format!("the directory to start in cannot be entered: {source}"),
             "Name a directory of the workspace that exists.",
         )),
-        sys::START_PROGRAM => RoomError::BadJob(Fault::failed(
+        program::START_PROGRAM => RoomError::BadJob(Fault::failed(
             "not_executable",
             format!("the program cannot be started: {source}"),
             "Name an executable file; a script needs a first line that names its interpreter.",

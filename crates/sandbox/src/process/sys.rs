@@ -1,8 +1,7 @@
 //! The kernel, one safe function per call: all unsafe code of the project is in this file.
 //!
 //! What rustix offers is not repeated here. What is here either has no safe wrapper (`clone`, `mount_setattr`,
-//! `signalfd`, Landlock's rule set on a thread) or must be made of nothing but system calls because it runs between
-//! `clone` and `execve` in memory it shares with its parent ([`launch`]).
+//! `signalfd`, Landlock's rule set on a thread) or is about two processes in one memory ([`stand_aside`]).
 
 #![expect(unsafe_code, reason = "the one place where the kernel is called without a safe wrapper")]
 
@@ -207,215 +206,116 @@ pub(super) fn filter_calls(filter: &[libc::sock_filter]) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const program) })
 }
 
-/// What [`launch`] starts.
-pub(super) struct Launch<'a> {
-    pub(super) program: &'a CStr,
-    pub(super) argv: &'a [CString],
-    pub(super) env: &'a [CString],
-    pub(super) cwd: BorrowedFd<'a>,
-    /// Files through which it joins its cgroups. It alone does: whoever watches it must outlive it.
-    pub(super) cgroups: &'a [OwnedFd],
-    /// Standard input, output and error.
-    pub(super) stdio: [BorrowedFd<'a>; 3],
-    /// Standard input is a terminal, and becomes the one that controls the program.
-    pub(super) terminal: bool,
-    pub(super) landlock: BorrowedFd<'a>,
-    /// A file that could be written if it were not for Landlock: opening it must fail.
-    pub(super) canary: &'a CStr,
+/// From here on this process and what it starts reaches only the files the rule set grants.
+pub(super) fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: an open descriptor and a flag word.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0u32) })
 }
 
-/// What the new process found about itself right before it became the program.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct Found {
-    /// The step that failed, and the kernel's word for it; 0 when none did.
-    pub(super) failed: u32,
-    pub(super) errno: i32,
-    pub(super) uids: [u32; 3],
-    pub(super) gids: [u32; 3],
-    /// Effective, permitted and inheritable.
-    pub(super) capabilities: [u64; 3],
-    pub(super) no_new_privs: i32,
-    pub(super) seccomp: i32,
-    /// What the kernel said when the canary was opened; 0 when it could be.
-    pub(super) canary: i32,
-}
-
-impl Found {
-    /// Nobody in particular, no capabilities, no way to any, and both filters up.
-    fn is_walled(&self) -> bool {
-        !self.uids.contains(&0)
-            && !self.gids.contains(&0)
-            && self.capabilities == [0; 3]
-            && self.no_new_privs == 1
-            && self.seccomp == 2
-            && self.canary == libc::EACCES
+/// Real, effective and saved: the user's ids, then the group's.
+pub(super) fn ids() -> ([u32; 3], [u32; 3]) {
+    let ([mut u0, mut u1, mut u2], [mut g0, mut g1, mut g2]) = ([0; 3], [0; 3]);
+    // SAFETY: six pointers to integers the calls fill. They fail for bad pointers only; then root's id is told.
+    unsafe {
+        libc::getresuid(&raw mut u0, &raw mut u1, &raw mut u2);
+        libc::getresgid(&raw mut g0, &raw mut g1, &raw mut g2);
     }
+    ([u0, u1, u2], [g0, g1, g2])
 }
 
-pub(super) const ENTER_DIRECTORY: &str = "enter the directory";
-pub(super) const START_PROGRAM: &str = "start the program";
+/// No signal is blocked any more.
+pub(super) fn unblock_signals() -> io::Result<()> {
+    mask(libc::SIG_SETMASK, &[])
+}
 
-/// The steps of [`launch`], in their order.
-pub(super) const LAUNCH_STEPS: [&str; 9] = [
-    "start",
-    "join a cgroup",
-    "stand apart",
-    "take the terminal",
-    ENTER_DIRECTORY,
-    "connect the streams",
-    "put up Landlock",
-    "find every wall standing",
-    START_PROGRAM,
-];
+/// From here on this process's table of descriptors is its own.
+pub(super) fn own_descriptors() -> io::Result<()> {
+    // SAFETY: three integers. No descriptor has this number, so none is closed.
+    check(unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, libc::CLOSE_RANGE_UNSHARE) })
+}
 
-/// Starts a program behind its last walls, and says what its process found about itself. The calling process must
-/// have one thread.
-pub(super) fn launch(launch: &Launch<'_>) -> io::Result<(i32, Found)> {
-    let pointers = |strings: &[CString]| -> Vec<*const c_char> {
-        strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
-    };
-    let (argv, env) = (pointers(launch.argv), pointers(launch.env));
-    let mut found = Found::default();
-    let mut errand =
-        Errand { launch, argv: argv.as_ptr(), env: env.as_ptr(), no_signals: set_of(&[]), found: &raw mut found };
-    // 32 KiB: the errand needs some hundred bytes, and the C library's wrappers less than a page.
-    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(2048);
+/// Closes every descriptor from this one on. For a process that is about to become a program.
+pub(super) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: three integers. Whoever still owns one of them here never uses it again: what follows is `execve`, or the
+    // end of this process without destructors ([`stand_aside`]).
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0u32) })
+}
+
+/// A program, as `execve` takes it.
+pub(super) struct Program {
+    pub(super) path: CString,
+    pub(super) argv: Vec<CString>,
+    pub(super) env: Vec<CString>,
+}
+
+/// What came of [`stand_aside`].
+pub(super) struct Aside<T> {
+    /// The other process.
+    pub(super) pid: i32,
+    /// What it left here.
+    pub(super) left: T,
+    pub(super) became: Became,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Became {
+    /// It has ended: there was no program to become.
+    Nothing,
+    Program,
+    /// It has ended: the kernel does not start this program.
+    Refused(c_int),
+}
+
+/// Stands still while another process does `errand` in this one's memory and with its descriptors, and goes on when
+/// that process has become the program the errand gave it, or has ended. Nothing is copied, however large this process
+/// is. The calling process must have one thread.
+pub(super) fn stand_aside<T, F: FnOnce() -> (T, Option<Program>)>(errand: F) -> io::Result<Aside<T>> {
+    let mut shared = Shared { errand: Some(errand), left: None, became: Became::Nothing };
+    // 256 KiB, of which an errand uses a few pages; what is not used takes no memory.
+    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(16 * 1024);
     let top = stack.spare_capacity_mut().as_mut_ptr_range().end.cast::<c_void>();
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: the child runs `errand` on a stack of its own, which lives until the call returns; CLONE_VFORK holds
-    // this thread until the child has executed the program or ended, so everything the errand points to outlives it.
-    // The child makes system calls only, and `Found` is written by it alone before this thread goes on.
-    let pid = unsafe { libc::clone(run_errand, top, flags, (&raw mut errand).cast()) };
+    let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the child runs on a stack of its own, which lives until the call returns, and CLONE_VFORK holds this
+    // thread, the only one, until the child has executed a program or ended. So at any moment one of the two is at work
+    // in this memory, as if the errand were called here: it may allocate, and what it points to outlives it. An errand
+    // that was cut short (a signal, a panic) may have left anything half done; then `left` is empty, and this process
+    // ends below without touching more.
+    let pid = unsafe { libc::clone(run_errand::<T, F>, top, flags, (&raw mut shared).cast()) };
     check(pid.into())?;
-    Ok((pid, found))
-}
-
-struct Errand<'a> {
-    launch: &'a Launch<'a>,
-    argv: *const *const c_char,
-    env: *const *const c_char,
-    no_signals: libc::sigset_t,
-    found: *mut Found,
-}
-
-extern "C" fn run_errand(errand: *mut c_void) -> c_int {
-    // SAFETY: `launch` passes a valid errand and waits while this runs.
-    let (errand, found) = unsafe {
-        let errand = &*errand.cast::<Errand<'_>>();
-        (errand, &mut *errand.found)
-    };
-    found.failed = 0;
-    if let Err((step, errno)) = errand.run(found) {
-        found.failed = step;
-        found.errno = errno;
-    }
-    // SAFETY: takes an integer and does not return. 127 is never seen: the parent knows of the failure.
-    unsafe { libc::_exit(127) }
-}
-
-impl Errand<'_> {
-    /// Only system calls from here on: this runs in the parent's memory, and an allocation could meet a lock.
-    /// Returns only when a step failed.
-    fn run(&self, found: &mut Found) -> Result<(), (u32, i32)> {
-        let at = |step: u32| move |errno: i32| (step, errno);
-        for way in self.launch.cgroups {
-            // SAFETY: an open descriptor and one byte.
-            let written = unsafe { libc::write(way.as_raw_fd(), c"0".as_ptr().cast(), 1) };
-            ok(written as c_long).map_err(at(1))?;
-        }
-        // A terminal wants a session of its own; without one the init's will do, which has none either.
-        // SAFETY: take nothing, and two numbers.
-        let apart = unsafe { if self.launch.terminal { libc::setsid() } else { libc::setpgid(0, 0) } };
-        ok(apart.into()).map_err(at(2))?;
-        // SAFETY: an initialised set; the mask belongs to this process, the set to its parent, which waits.
-        ok(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.no_signals, ptr::null_mut()) }.into())
-            .map_err(at(2))?;
-        // A program whose supervisor is killed has nobody left to end it.
-        // SAFETY: plain integers.
-        ok(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong) }.into()).map_err(at(2))?;
-        if self.launch.terminal {
-            let zero = 0;
-            // SAFETY: the descriptor is open; the last argument is an integer for this request.
-            ok(unsafe { libc::ioctl(self.launch.stdio[0].as_raw_fd(), libc::TIOCSCTTY, zero) }.into())
-                .map_err(at(3))?;
-        }
-        // SAFETY: an open descriptor.
-        ok(unsafe { libc::fchdir(self.launch.cwd.as_raw_fd()) }.into()).map_err(at(4))?;
-        self.connect().map_err(at(5))?;
-        // SAFETY: a descriptor and a flag word.
-        ok(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, 3, 0u32) }).map_err(at(6))?;
-        // SAFETY: the descriptors from 3 on are this process's own copies (no CLONE_FILES); nothing of Rust's is used
-        // after this that would need one.
-        ok(unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) }).map_err(at(6))?;
-        self.look(found);
-        // What was put up is not believed but looked at, before there is anything to hold.
-        if !found.is_walled() {
-            return Err((7, libc::EPERM));
-        }
-        // SAFETY: program, arguments and environment are zero-terminated, the lists end with a null.
-        unsafe { libc::execve(self.launch.program.as_ptr(), self.argv, self.env) };
-        Err((8, errno()))
-    }
-
-    /// Puts the streams at 0, 1 and 2 and the rule set at 3.
-    fn connect(&self) -> Result<(), i32> {
-        let wanted = [self.launch.stdio[0], self.launch.stdio[1], self.launch.stdio[2], self.launch.landlock];
-        // First out of the way, so that none is overwritten before it is moved.
-        let mut high = [0; 4];
-        for (high, fd) in high.iter_mut().zip(wanted) {
-            // SAFETY: an open descriptor and a lower bound.
-            *high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 10) };
-            ok((*high).into())?;
-        }
-        for (target, high) in (0..).zip(high) {
-            // SAFETY: two descriptors; the target is closed first if it is open.
-            ok(unsafe { libc::dup2(high, target) }.into())?;
-        }
-        Ok(())
-    }
-
-    /// Reads back what stands around this process, by asking the kernel, not by remembering.
-    fn look(&self, found: &mut Found) {
-        let [u0, u1, u2] = &mut found.uids;
-        let [g0, g1, g2] = &mut found.gids;
-        // SAFETY: six pointers to integers the calls fill.
-        unsafe {
-            libc::getresuid(u0, u1, u2);
-            libc::getresgid(g0, g1, g2);
-        }
-        // Until the kernel says otherwise, all of them.
-        found.capabilities = [u64::MAX; 3];
-        let mut header = [0x2008_0522_u32, 0];
-        let mut words = [[u32::MAX; 3]; 2];
-        // SAFETY: version 3 of the call reads a header of two words and fills two triples.
-        if unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), words.as_mut_ptr()) } == 0 {
-            let [low, high] = words;
-            for (set, (low, high)) in found.capabilities.iter_mut().zip(low.into_iter().zip(high)) {
-                *set = u64::from(low) | (u64::from(high) << 32);
-            }
-        }
-        // SAFETY: plain integers.
-        unsafe {
-            found.no_new_privs =
-                libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0 as c_ulong, 0 as c_ulong, 0 as c_ulong, 0 as c_ulong);
-            found.seccomp = libc::prctl(libc::PR_GET_SECCOMP);
-        }
-        // SAFETY: the path ends with a zero byte; a descriptor that comes back is closed again.
-        found.canary = unsafe {
-            let fd = libc::open(self.launch.canary.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-            if fd >= 0 {
-                libc::close(fd);
-                0
-            } else {
-                errno()
-            }
-        };
+    match shared.left {
+        Some(left) => Ok(Aside { pid, left, became: shared.became }),
+        None => exit_now(1),
     }
 }
 
-fn ok(returned: c_long) -> Result<(), i32> {
-    if returned == -1 { Err(errno()) } else { Ok(()) }
+struct Shared<T, F> {
+    errand: Option<F>,
+    left: Option<T>,
+    became: Became,
+}
+
+extern "C" fn run_errand<T, F: FnOnce() -> (T, Option<Program>)>(shared: *mut c_void) -> c_int {
+    // SAFETY: `stand_aside` passes a valid pointer to this type, and does not touch it while this runs.
+    let shared = unsafe { &mut *shared.cast::<Shared<T, F>>() };
+    if let Some(errand) = shared.errand.take() {
+        let (left, program) = errand();
+        if let Some(Program { path, argv, env }) = program {
+            let (argv, env) = (pointers(&argv), pointers(&env));
+            shared.became = Became::Program;
+            shared.left = Some(left);
+            // SAFETY: program, arguments and environment are zero-terminated, the lists end with a null.
+            unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+            shared.became = Became::Refused(errno());
+        } else {
+            shared.left = Some(left);
+        }
+    }
+    exit_now(0)
+}
+
+/// A list as the kernel takes it, for as long as the strings are there.
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
 fn errno() -> i32 {
