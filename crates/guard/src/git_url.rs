@@ -195,9 +195,10 @@ fn read_ssh(rest: &str) -> Result<GitUrl, BadGitUrl> {
 /// `user@host:path`. To git, a colon behind a slash is part of a path on this machine.
 fn read_scp(text: &str) -> Result<GitUrl, BadGitUrl> {
     let at = text.find('@').map_or(0, |at| at + 1);
-    let end = match text[at..].starts_with('[') {
-        true => at + text[at..].find(']').ok_or(BadUrl::BadAddress)? + 1,
-        false => text.find(':').ok_or(BadGitUrl::LocalPath)?,
+    let end = if text[at..].starts_with('[') {
+        at + text[at..].find(']').ok_or(BadUrl::BadAddress)? + 1
+    } else {
+        text.find(':').ok_or(BadGitUrl::LocalPath)?
     };
     let (authority, path) = text.split_at(end);
     if authority.contains('/') {
@@ -208,6 +209,9 @@ fn read_scp(text: &str) -> Result<GitUrl, BadGitUrl> {
     }
     let path = path.strip_prefix(':').ok_or(BadUrl::BadAddress)?;
     let (user, host) = split_user(authority)?;
+    if user.is_none() && path.contains('@') {
+        return Err(BadGitUrl::Password);
+    }
     shell_url(user, host, GitScheme::Ssh.default_port(), path)
 }
 
@@ -245,4 +249,201 @@ fn hides_something(path: &str) -> bool {
         let byte = after.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
         byte.is_none_or(|byte| byte.is_ascii_control() || matches!(byte, b'/' | b'\\'))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::url::judge_host;
+
+    /// What git is given, or why nothing is.
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let read = GitUrl::read(text).map(|url| url.to_string()).map_err(BadGitUrl::code);
+        assert_eq!(read.as_deref().map_err(|code| *code), expected, "{text:?}");
+    }
+
+    #[test]
+    fn three_forms_are_read() {
+        for (text, expected) in [
+            ("https://github.com/rust-lang/rust.git", "https://github.com/rust-lang/rust.git"),
+            ("HTTPS://GitHub.com.:443/a/./b/../c", "https://github.com/a/c"),
+            ("https://git.docs.rs:8443/a", "https://git.docs.rs:8443/a"),
+            ("https://me@bitbucket.org/a/b", "https://me@bitbucket.org/a/b"),
+            ("https://dev.azure.com/org/My%20Project/_git/a", "https://dev.azure.com/org/My%20Project/_git/a"),
+            ("https://bücher.de/a", "https://xn--bcher-kva.de/a"),
+            ("ssh://git@github.com/a/b.git", "ssh://git@github.com/a/b.git"),
+            ("SSH://git@GitHub.com:22/a", "ssh://git@github.com/a"),
+            ("ssh://git@docs.rs:2222/~me/a", "ssh://git@docs.rs:2222/~me/a"),
+            ("ssh://docs.rs/a", "ssh://docs.rs/a"),
+            ("ssh://git@[2606:4700::1]:2222/a", "ssh://git@[2606:4700::1]:2222/a"),
+            ("git@github.com:a/b.git", "git@github.com:a/b.git"),
+            ("github.com:a/b.git", "github.com:a/b.git"),
+            ("git@github.com:/srv/a.git", "ssh://git@github.com/srv/a.git"),
+            ("git@github.com:~me/a", "git@github.com:~me/a"),
+            ("org-123@github.com:a:b", "org-123@github.com:a:b"),
+            ("git@[2606:4700::1]:a", "git@[2606:4700::1]:a"),
+            ("git@1.1.1.1:a", "git@1.1.1.1:a"),
+        ] {
+            check(text, Ok(expected));
+            check(expected, Ok(expected));
+        }
+    }
+
+    #[test]
+    fn the_parts_are_told() {
+        let read = GitUrl::read("ssh://git@docs.rs:2222/a/b").unwrap();
+        let host = Host::read("docs.rs").unwrap();
+        let user = Some("git".to_owned());
+        assert_eq!(read, GitUrl { scheme: GitScheme::Ssh, user, host, port: 2222, path: "/a/b".into() });
+        let read = GitUrl::read("https://1.1.1.1/a").unwrap();
+        let host = Host::V4([1, 1, 1, 1].into());
+        assert_eq!(read, GitUrl { scheme: GitScheme::Https, user: None, host, port: 443, path: "/a".into() });
+    }
+
+    #[test]
+    fn what_makes_git_do_something_else_is_refused() {
+        for (text, code) in [
+            ("", "no_address"),
+            ("ext::sh", "remote_helper"),
+            ("ext::sh%20-c%20id", "remote_helper"),
+            ("fd::17", "remote_helper"),
+            ("http::https://docs.rs/a", "remote_helper"),
+            ("transport-x::docs.rs/a", "bad_path"),
+            ("::x", "remote_helper"),
+            ("ext::sh -c id", "bad_character"),
+            ("--upload-pack=id", "option_in_address"),
+            ("-oProxyCommand=id:a", "option_in_address"),
+            ("ssh://-oProxyCommand=id/a", "option_in_address"),
+            ("ssh://git@-oProxyCommand=id/a", "option_in_address"),
+            ("ssh://-x@docs.rs/a", "option_in_address"),
+            ("git@-oProxyCommand=id:a", "option_in_address"),
+            ("git@docs.rs:--upload-pack=id", "option_in_address"),
+            ("git@docs.rs:-x", "option_in_address"),
+            ("https://-x@docs.rs/a", "option_in_address"),
+            ("file:///srv/a", "scheme_refused"),
+            ("file:/srv/a", "scheme_refused"),
+            ("FILE://docs.rs/a", "scheme_refused"),
+            ("git://docs.rs/a", "scheme_refused"),
+            ("http://docs.rs/a", "scheme_refused"),
+            ("ftp://docs.rs/a", "scheme_refused"),
+            ("git+ssh://docs.rs/a", "scheme_refused"),
+            ("rsync://docs.rs/a", "scheme_refused"),
+            ("://docs.rs/a", "scheme_refused"),
+            ("/srv/a", "local_path"),
+            ("./a", "local_path"),
+            ("../a:b", "local_path"),
+            ("a", "local_path"),
+            ("a/b:c", "local_path"),
+            ("~/a", "local_path"),
+            ("me@docs.rs", "local_path"),
+            ("C:\\a", "bad_character"),
+        ] {
+            check(text, Err(code));
+        }
+    }
+
+    #[test]
+    fn what_programs_read_differently_is_refused() {
+        for (text, code) in [
+            ("https://me:secret@docs.rs/a", "password_in_address"),
+            ("https://:secret@docs.rs/a", "password_in_address"),
+            ("ssh://me:secret@docs.rs/a", "password_in_address"),
+            ("me:secret@docs.rs:a", "password_in_address"),
+            ("me:secret@[::1]:a", "password_in_address"),
+            ("https://@docs.rs/a", "bad_user"),
+            ("https://a@b@docs.rs/a", "bad_user"),
+            ("ssh://a%20b@docs.rs/a", "bad_user"),
+            ("ssh://a;id@docs.rs/a", "bad_user"),
+            ("$(id)@docs.rs:a", "bad_user"),
+            ("https://docs.rs", "bad_path"),
+            ("https://docs.rs/", "bad_path"),
+            ("https://docs.rs/a?b", "bad_path"),
+            ("https://docs.rs/a#b", "bad_path"),
+            ("https://docs.rs?/a", "bad_path"),
+            ("https://docs.rs/a%2fb", "bad_path"),
+            ("https://docs.rs/a%5Cb", "bad_path"),
+            ("https://docs.rs/a%00", "bad_path"),
+            ("https://docs.rs/a%0ab", "bad_path"),
+            ("https://docs.rs/a%7f", "bad_path"),
+            ("https://docs.rs/a%zz", "bad_path"),
+            ("https://docs.rs/a%+1", "bad_path"),
+            ("https://docs.rs/a%", "bad_path"),
+            ("ssh://docs.rs", "bad_path"),
+            ("ssh://docs.rs/", "bad_path"),
+            ("ssh://docs.rs/a%2d", "bad_path"),
+            ("ssh://docs.rs/a?b", "bad_path"),
+            ("git@docs.rs:", "bad_path"),
+            ("git@docs.rs::a", "bad_path"),
+            ("git@docs.rs:a%20b", "bad_path"),
+            ("ssh://docs.rs%2f@x/a", "bad_user"),
+            ("ssh://docs%2ers/a", "bad_host"),
+            ("ssh://docs.rs:/a", "bad_port"),
+            ("ssh://docs.rs:022/a", "bad_port"),
+            ("ssh://docs.rs:0/a", "bad_port"),
+            ("ssh://docs.rs:2222:1/a", "bad_port"),
+            ("ssh://0x7f.1/a", "bad_host"),
+            ("ssh://127.1/a", "bad_host"),
+            ("ssh://2130706433/a", "bad_host"),
+            ("git@0x7f.1:a", "bad_host"),
+            ("git@127.0.0.1.:a", "bad_host"),
+            ("git@bücher.de:a", "bad_host"),
+            ("git@d\u{ad}ocs.rs:a", "bad_host"),
+            ("git@[docs.rs:22]:a", "bad_address"),
+            ("git@[::1]", "bad_address"),
+            ("git@[::1]22:a", "bad_address"),
+            ("git@[::1:a", "bad_address"),
+            ("git@[fe80::1%eth0]:a", "bad_address"),
+            ("[git@docs.rs]:a", "bad_user"),
+            ("@docs.rs:a", "bad_user"),
+            (":a", "bad_host"),
+            ("ssh:///a", "empty_host"),
+            ("https:///a", "empty_host"),
+            ("https://127.1/a", "odd_address"),
+            ("https://docs.rs/a\n", "bad_character"),
+            ("git@docs.rs:a b", "bad_character"),
+            ("git@docs.rs\0:a", "bad_character"),
+        ] {
+            check(text, Err(code));
+        }
+        check(&format!("git@docs.rs:{}", "a".repeat(MAX_URL)), Err("url_too_long"));
+    }
+
+    #[test]
+    fn talking_in_the_open_has_to_be_asked_for() {
+        let read = GitUrl::read_also_http("http://docs.rs:8080/a").unwrap();
+        assert_eq!((read.scheme, read.port, read.to_string()), (GitScheme::Http, 8080, "http://docs.rs:8080/a".into()));
+        assert_eq!(GitUrl::read_also_http("git://docs.rs/a"), Err(BadGitUrl::Scheme));
+    }
+
+    #[test]
+    fn hosts_are_judged_like_those_of_the_web() {
+        for (text, code) in [
+            ("git@127.0.0.1:a", "loopback"),
+            ("ssh://git@[::ffff:10.0.0.1]/a", "private"),
+            ("https://169.254.169.254/a", "metadata"),
+            ("C:/a", "single_label_name"),
+            ("origin:a", "single_label_name"),
+            ("git@localhost:a", "localhost_name"),
+            ("git@git.internal:a", "internal_name"),
+        ] {
+            let host = GitUrl::read(text).unwrap().host;
+            assert_eq!(judge_host(&host).map_err(|problem| problem.code()), Err(code), "{text}");
+        }
+    }
+
+    proptest! {
+        /// Git is given an address, whatever was read: never an option, a helper or a path on this machine.
+        #[test]
+        fn what_is_read_is_plain_to_git(text in "(https://|ssh://|git@|ext::|-)?[a-z.@:/%\\[\\]~-]{0,20}|\\PC{0,40}") {
+            if let Ok(url) = GitUrl::read(&text) {
+                let given = url.to_string();
+                prop_assert_eq!(GitUrl::read(&given), Ok(url.clone()));
+                prop_assert!(!given.starts_with('-') && !given.contains("::-") && !given.contains("@-"));
+                prop_assert!(given.split_once("::").is_none_or(|(front, _)| front.contains(['[', '/', '@'])));
+            }
+        }
+    }
 }

@@ -166,3 +166,94 @@ fn judge_answers(name: &HostName, answers: &Answers) -> Result<(), Stop> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PUBLIC: &str = "93.184.216.34";
+
+    fn found(look_ups: &[&[&str]]) -> Answers {
+        let read = |found: &&[&str]| found.iter().map(|address| address.parse().unwrap()).collect();
+        Answers::Found(look_ups.iter().map(read).collect())
+    }
+
+    /// Every name leads to `answers`; the code of what stops the way, and the addresses on it.
+    #[track_caller]
+    fn check(url: &str, redirects: &[&str], answers: &Answers, expected: (Option<&str>, &[&str])) {
+        let redirects: Vec<String> = redirects.iter().map(ToString::to_string).collect();
+        let route = walk(url, &redirects, |_| answers.clone());
+        let addresses: Vec<String> = route.addresses().iter().map(ToString::to_string).collect();
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        assert_eq!((route.stop.as_ref().map(Stop::code), &addresses[..]), expected, "{url} {redirects:?}");
+    }
+
+    #[test]
+    fn every_answer_of_every_look_up_must_be_public() {
+        for (answers, expected) in [
+            (found(&[&[PUBLIC]]), (None, &[PUBLIC][..])),
+            (found(&[&[PUBLIC], &["1.1.1.1", PUBLIC]]), (None, &[PUBLIC, "1.1.1.1"])),
+            (found(&[&["64:ff9b::808:808"]]), (None, &["64:ff9b::808:808"])),
+            (found(&[&[PUBLIC, "127.0.0.1"]]), (Some("loopback"), &[PUBLIC, "127.0.0.1"])),
+            (found(&[&[PUBLIC], &["10.0.0.1"]]), (Some("private"), &[PUBLIC, "10.0.0.1"])),
+            (found(&[&["::ffff:10.0.0.1"]]), (Some("private"), &["::ffff:10.0.0.1"])),
+            (found(&[&["168.63.129.16"]]), (Some("metadata"), &["168.63.129.16"])),
+            (found(&[&[]]), (Some("no_answer"), &[])),
+            (found(&[]), (Some("no_answer"), &[])),
+            (found(&[&[PUBLIC], &[]]), (Some("no_answer"), &[PUBLIC])),
+            (Answers::Unknown, (Some("not_looked_up"), &[])),
+        ] {
+            check("http://docs.rs/", &[], &answers, expected);
+        }
+    }
+
+    #[test]
+    fn an_address_is_its_own_answer() {
+        check("http://1.1.1.1/", &[], &Answers::Unknown, (None, &["1.1.1.1"]));
+        check("http://1.1.1.1/", &[], &found(&[&["10.0.0.1"]]), (None, &["1.1.1.1"]));
+        check("http://10.0.0.1/", &[], &found(&[&[PUBLIC]]), (Some("private"), &["10.0.0.1"]));
+    }
+
+    #[test]
+    fn a_name_that_is_refused_is_not_looked_up() {
+        let route = walk("http://a.internal/", &[], |name| unreachable!("{name} is looked up"));
+        assert_eq!(route.stop.map(|stop| stop.code()), Some("internal_name"));
+    }
+
+    #[test]
+    fn every_hop_is_judged_like_the_first() {
+        let public = found(&[&[PUBLIC]]);
+        for (redirects, expected) in [
+            (&["/b", "https://crates.io/", "c"][..], (None, &[PUBLIC][..])),
+            (&["https://1.1.1.1/"], (None, &[PUBLIC, "1.1.1.1"])),
+            (&["https://crates.io/", "https://10.0.0.1/"], (Some("private"), &[PUBLIC, "10.0.0.1"])),
+            (&["https://localhost/"], (Some("localhost_name"), &[PUBLIC])),
+            (&["//0x7f.1/"], (Some("odd_address"), &[PUBLIC])),
+            (&["https://user:p@crates.io/"], (Some("userinfo"), &[PUBLIC])),
+            (&["file:///etc/passwd"], (Some("scheme_refused"), &[PUBLIC])),
+            (&["http://crates.io/"], (Some("downgrade"), &[PUBLIC])),
+            (&["1", "2", "3", "4", "5"], (None, &[PUBLIC])),
+            (&["1", "2", "3", "4", "5", "6"], (Some("too_many_redirects"), &[PUBLIC])),
+        ] {
+            check("https://docs.rs/a", redirects, &public, expected);
+        }
+        check("http://docs.rs/", &["https://docs.rs/", "http://docs.rs/"], &public, (Some("downgrade"), &[PUBLIC]));
+        check("http://docs.rs/", &["http://crates.io/"], &public, (None, &[PUBLIC]));
+    }
+
+    #[test]
+    fn a_hop_is_judged_by_its_own_answers() {
+        let route = walk("http://a.docs.rs/", &["http://b.docs.rs/".into()], |name| match name.as_str() {
+            "a.docs.rs" => found(&[&[PUBLIC]]),
+            _ => found(&[&["169.254.169.254"]]),
+        });
+        let name = HostName::parse("b.docs.rs").unwrap();
+        let address = "169.254.169.254".parse().unwrap();
+        assert_eq!(route.stop, Some(Stop::Answer { name, address, special: Special::Metadata }));
+        let told = route.stop.unwrap().to_string();
+        assert_eq!(
+            told,
+            "`b.docs.rs` leads to `169.254.169.254`, which is where a cloud hands out a machine's credentials"
+        );
+    }
+}
