@@ -5,6 +5,9 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "only tests link this, and a broken bench fails the test")]
 
+pub mod dns;
+pub mod network;
+
 use std::{
     env,
     fmt::{self, Display},

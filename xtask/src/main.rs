@@ -47,8 +47,12 @@ const SUITES: &[Suite] = &[
     Suite { name: "typescript peer", run: || peer(peers::typescript(), "typescript") },
 ];
 
-/// Everything that needs nothing but this repository.
+/// Everything that needs nothing but this repository, and `ip` for the networks some tests make.
 fn tests() -> Ended {
+    // Without it those tests say that they were skipped.
+    if let Err(why) = peers::have("ip", &["iproute2"]) {
+        eprintln!("{why}");
+    }
     if cargo(&["nextest", "--version"]).output().is_ok_and(|out| out.status.success()) {
         let ran =
             suite::passes(&mut cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "-E", "not test(/^peer_/)"]));

@@ -48,7 +48,7 @@ fn stamp(place: &Path, wants: &Path) -> Result<(), String> {
 }
 
 /// Makes sure a program is there; as root on Debian and Ubuntu it is installed.
-fn have(program: &str, packages: &[&str]) -> Result<(), String> {
+pub(crate) fn have(program: &str, packages: &[&str]) -> Result<(), String> {
     if Command::new(program).arg("--version").output().is_ok() {
         return Ok(());
     }
