@@ -8,6 +8,7 @@
 mod cx;
 mod external;
 mod files;
+mod forge;
 mod programs;
 mod tool;
 mod utility;
@@ -29,6 +30,11 @@ pub const TOOLS: &[fn() -> Tool] = &[
     files::ls::tool,
     files::read::tool,
     files::write::tool,
+    forge::pr_comment::tool,
+    forge::pr_create::tool,
+    forge::pr_list::tool,
+    forge::pr_merge::tool,
+    forge::pr_view::tool,
     programs::bash::tool,
     programs::run_code::tool,
     programs::shell::tool,

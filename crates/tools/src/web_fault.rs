@@ -21,7 +21,7 @@ const TIMED_OUT: Known = Known::new("timed_out", "The answer did not come in tim
 const CANCELLED: Known = Known::new("cancelled", "The caller cancelled the call.");
 const BAD_RESPONSE: Known = Known::new("bad_response", "What the host sent is not HTTP. Try again later.");
 const BAD_HEADER: Known = Known::new("bad_header", "A header cannot be sent. The message names it and says why.");
-const RATE_LIMITED: Known =
+pub(crate) const RATE_LIMITED: Known =
     Known::new("rate_limited", "Too many requests were made. Wait as long as the message says.");
 const UNKNOWN_CONNECTION: Known =
     Known::new("unknown_connection", "No connection of that name is set up for the agent. Ask the operator.");

@@ -33,6 +33,11 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("hash_text", "code:read", SafetyClass::Read, Files::None, 2),
     ("json_format", "code:read", SafetyClass::Read, Files::None, 2),
     ("ls", "code:read", SafetyClass::Read, Files::Read, 10),
+    ("pr_comment", "comms:external", SafetyClass::Network, Files::None, 120),
+    ("pr_create", "vcs:push", SafetyClass::Network, Files::None, 120),
+    ("pr_list", "vcs:read", SafetyClass::Network, Files::None, 120),
+    ("pr_merge", "vcs:push", SafetyClass::Network, Files::None, 120),
+    ("pr_view", "vcs:read", SafetyClass::Network, Files::None, 120),
     ("read", "code:read", SafetyClass::Read, Files::Read, 30),
     ("run_code", "code:write", SafetyClass::Write, Files::Write, 630),
     ("shell", "code:write", SafetyClass::Write, Files::Write, 630),
@@ -54,8 +59,31 @@ const EXAMPLE_FILES: &[(&str, &str)] = &[
 ];
 
 /// What the servers say that the examples speak of: to what, of which type, and with which words.
-const EXAMPLE_ANSWERS: &[(&str, &str, &str)] =
-    &[("GET /v1/customers?name=Ada", "application/json", r#"[{"id": 7, "name": "Ada"}]"#)];
+const EXAMPLE_ANSWERS: &[(&str, &str, &str)] = &[
+    ("GET /v1/customers?name=Ada", "application/json", r#"[{"id": 7, "name": "Ada"}]"#),
+    ("POST /api/v1/repos/ada/engine/pulls", "application/json", EXAMPLE_PULL),
+    ("GET /api/v1/repos/ada/engine/pulls?state=open&limit=30&page=1", "application/json", "[]"),
+    ("GET /api/v1/repos/ada/engine/pulls?state=closed&limit=30&page=1", "application/json", "[]"),
+    ("GET /api/v1/repos/ada/engine/pulls/7", "application/json", EXAMPLE_PULL),
+    ("GET /api/v1/repos/ada/engine/pulls/7/files?limit=50&page=1", "application/json", "[]"),
+    ("GET /api/v1/repos/ada/engine/issues/7/comments?limit=50&page=1", "application/json", "[]"),
+    (
+        "POST /api/v1/repos/ada/engine/issues/7/comments",
+        "application/json",
+        r#"{"id": 5, "user": null, "body": "Tested, it turns.", "created_at": "2026-01-02T03:04:05Z"}"#,
+    ),
+];
+
+/// A pull request, as Forgejo writes it.
+const EXAMPLE_PULL: &str = r#"{
+    "number": 7, "title": "Turn faster", "body": "", "state": "open", "user": null,
+    "head": {
+        "ref": "fix/7", "sha": "1b9f4a3c5d7e9f1b3d5f7a9c1e3b5d7f9a1c3e5b", "repo": { "full_name": "ada/engine" }
+    },
+    "base": { "ref": "main", "repo": { "full_name": "ada/engine" } },
+    "html_url": "https://forge.example/ada/engine/pulls/7",
+    "created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:05Z"
+}"#;
 
 #[test]
 fn what_is_compiled_has_a_longest() {
