@@ -9,6 +9,7 @@ use toolgate_guard::shell::profiles::Profile;
 use super::{
     Limits,
     commands::{self, CommandRule},
+    connections::{self, Connection},
     egress::{self, EgressLayer},
     file::{
         AgentFile, AskFile, ConfigFile, ConstraintsFile, LevelFile, LimitsFile, ListedFile, PermissionFile, RulesFile,
@@ -37,6 +38,7 @@ pub(super) struct Layer {
     pub(super) egress: EgressLayer,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) initial_level: Option<Said<Level>>,
+    pub(super) connections: Vec<(Said<String>, Connection)>,
     /// Every tool name in the file, for the day the catalog is known.
     pub(super) mentions: Vec<Said<String>>,
     /// The blocks that only a trusted file may have.
@@ -165,6 +167,7 @@ impl<'a> Check<'a> {
             egress: egress::check(&mut self, file.egress.as_ref(), file.search.as_ref()),
             levels: self.levels(file),
             initial_level: file.trust.as_ref().and_then(|block| trust::check(&mut self, block)),
+            connections: connections::check(&mut self, &file.connections),
             trusted_blocks: self.trusted_blocks(file),
             mentions: Vec::new(),
         };
@@ -180,7 +183,7 @@ impl<'a> Check<'a> {
 
     fn trusted_blocks(&self, file: &ConfigFile) -> Vec<Said<&'static str>> {
         let sandboxing = file.sandboxing.as_ref();
-        let blocks: [(&[&str], &str, bool); 7] = [
+        let blocks: [(&[&str], &str, bool); 8] = [
             (&["actions"], "actions", file.actions.is_some()),
             (&["sandboxing", "docker"], "docker", sandboxing.is_some_and(|block| block.docker.is_some())),
             (&["sandboxing", "k8s"], "k8s", sandboxing.is_some_and(|block| block.k8s.is_some())),
@@ -188,6 +191,7 @@ impl<'a> Check<'a> {
             (&["search"], "search", file.search.is_some()),
             (&["tool_access"], "tool_access", file.tool_access.is_some()),
             (&["trust"], "trust", file.trust.is_some()),
+            (&["connections"], "connections", file.connections.is_some()),
         ];
         let there = blocks.into_iter().filter(|(_, _, there)| *there);
         there.map(|(path, name, _)| Said { value: name, spot: self.spot(self.key(path)) }).collect()
@@ -358,7 +362,7 @@ impl<'a> Check<'a> {
     }
 
     /// A name of the operator's own: it ends up in records, in commands and on screens.
-    fn name(&mut self, what: &str, name: &At<String>) -> Option<String> {
+    pub(super) fn name(&mut self, what: &str, name: &At<String>) -> Option<String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if name.value.is_empty() || name.value.len() > 64 || !name.value.chars().all(fits) {
             let message =
@@ -522,6 +526,11 @@ impl<'a> Check<'a> {
 
     pub(super) fn error(&mut self, mark: Mark, message: impl Into<String>, remedy: impl Into<String>) {
         self.findings.error(self.spot(mark), message, remedy);
+    }
+
+    /// An error about a place where a secret may stand: the line is shown up to there.
+    pub(super) fn hidden_error(&mut self, mark: Mark, message: impl Into<String>, remedy: impl Into<String>) {
+        self.findings.hidden_error(self.spot(mark), message, remedy);
     }
 
     pub(super) fn note(&mut self, mark: Mark, text: impl Into<String>) {

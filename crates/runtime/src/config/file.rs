@@ -23,6 +23,59 @@ pub(super) struct ConfigFile {
     pub(super) trust: Option<TrustFile>,
     pub(super) egress: Option<EgressFile>,
     pub(super) search: Option<SearchFile>,
+    pub(super) connections: Option<Entries<At<ConnectionFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ConnectionFile {
+    pub(super) base_url: Option<At<String>>,
+    pub(super) kind: Option<At<String>>,
+    pub(super) auth: Option<At<WordOr<AuthFile>>>,
+    pub(super) sensitive: Option<At<bool>>,
+    pub(super) writes: Option<At<String>>,
+    pub(super) rate_limit: Option<At<u64>>,
+    pub(super) description: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AuthFile {
+    pub(super) bearer: Option<At<String>>,
+    pub(super) basic: Option<At<BasicFile>>,
+    pub(super) header: Option<At<HeaderFile>>,
+    pub(super) oauth2: Option<At<OAuth2File>>,
+    pub(super) custom: Option<At<CustomFile>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct BasicFile {
+    pub(super) user: Option<At<String>>,
+    pub(super) password: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HeaderFile {
+    pub(super) name: Option<At<String>>,
+    pub(super) value: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OAuth2File {
+    pub(super) token_url: Option<At<String>>,
+    pub(super) client_id: Option<At<String>>,
+    pub(super) client_secret: Option<At<String>>,
+    pub(super) refresh_token: Option<At<String>>,
+    pub(super) scope: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CustomFile {
+    pub(super) headers: Option<Entries<At<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

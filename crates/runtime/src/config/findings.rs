@@ -65,6 +65,17 @@ impl Findings {
         self.errors.push(error);
     }
 
+    /// An error about a place where a secret may stand: nothing of the line is shown from there on.
+    pub(super) fn hidden_error(&mut self, spot: Spot, message: impl Into<String>, remedy: impl Into<String>) {
+        let known = self.errors.len();
+        self.error(spot, message, remedy);
+        for snippet in self.errors[known..].iter_mut().filter_map(|error| error.snippet.as_mut()) {
+            let shown: String = snippet.text.chars().take(snippet.before).collect();
+            snippet.text = format!("{shown}***");
+            snippet.marked = 3;
+        }
+    }
+
     pub(super) fn unreadable(&mut self, file: usize, why: Unreadable) {
         self.error(Spot { file, mark: why.mark }, why.message, why.remedy);
     }

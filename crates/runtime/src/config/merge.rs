@@ -15,9 +15,9 @@ use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Rules, Sour
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
-    AgentSettings, Config, EgressSettings, Limits, Mentions, RoomSettings,
+    AgentSettings, Config, Connection, EgressSettings, Limits, Mentions, RoomSettings,
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
-    commands,
+    commands, connections,
     findings::{Findings, Said, Spot},
     rooms::Voice,
     sandboxing::Sandboxing,
@@ -36,6 +36,7 @@ pub(super) struct Draft {
     room_dirs: Vec<Said<PathBuf>>,
     initial_level: Option<Said<Level>>,
     level_descriptions: BTreeMap<Level, String>,
+    connections: BTreeMap<String, Sourced<Connection>>,
     mentions: Vec<Said<String>>,
 }
 
@@ -74,6 +75,7 @@ impl Draft {
             room_dirs: Vec::new(),
             initial_level: None,
             level_descriptions: BTreeMap::new(),
+            connections: BTreeMap::new(),
             mentions: Vec::new(),
         }
     }
@@ -103,6 +105,7 @@ impl Draft {
         layer.rooms.apply(&mut self.rooms, Voice::Trusted, findings);
         layer.egress.apply(&mut self.egress, findings);
         self.initial_level = layer.initial_level.or(self.initial_level.take());
+        connections::add(&mut self.connections, layer.connections, findings);
         self.mentions.extend(layer.mentions);
     }
 
@@ -165,6 +168,7 @@ impl Draft {
             files: Vec::new(),
             places: self.sandboxing.places(findings),
             rooms: self.rooms,
+            connections: self.connections,
             egress: self.egress,
             room_dirs: self.room_dirs,
             mentions: Mentions { names: self.mentions, texts: findings.texts.clone() },

@@ -11,10 +11,12 @@
 
 mod check;
 mod commands;
+mod connections;
 mod egress;
 mod error;
 mod file;
 mod findings;
+mod kept;
 mod load;
 mod merge;
 mod rooms;
@@ -34,7 +36,7 @@ use std::{
 
 use serde::Serialize;
 use toolgate_contract::{ActionRegistry, ActionType, AgentName, Category, Digest, Level, Risk, SourceLine, digest};
-use toolgate_gate::Policy;
+use toolgate_gate::{Policy, Sourced};
 
 use check::Check;
 use file::ConfigFile;
@@ -43,8 +45,12 @@ use load::instead;
 use merge::Draft;
 use text::{Links, Text};
 
+use crate::secrets::SecretRef;
+
 pub use egress::EgressSettings;
+pub use connections::{Auth, Connection, OAuth2, Word};
 pub use error::{ConfigError, Note, Snippet};
+pub use kept::{add_connection, connections_file, remove_connection};
 pub use rooms::RoomSettings;
 
 /// The name of a project's file. No tool may write a file of this name at the root of a workspace.
@@ -69,6 +75,8 @@ pub struct Config {
     pub rooms: RoomSettings,
     /// How other machines are found and reached.
     pub egress: EgressSettings,
+    /// Other people's APIs, by name.
+    pub connections: BTreeMap<String, Sourced<Connection>>,
     /// What the operator says about levels, for people.
     pub level_descriptions: BTreeMap<Level, String>,
     /// What an operator should know though the config holds.
@@ -193,6 +201,7 @@ impl Config {
                 }
             }
         }
+        kept::open(&sources.data_dir, &mut layers, &mut findings);
         let mut config = build(&layers, &sources.cwd, &mut findings);
         config.move_agent(sources);
         config.open_workspaces(&mut findings);
@@ -210,6 +219,16 @@ impl Config {
     /// The tool names in the config that no tool has. The catalog is known later than the config.
     pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
         self.mentions.unknown(known)
+    }
+
+    /// The files secrets are read from. No tool may see them.
+    pub fn secret_files(&self) -> Vec<PathBuf> {
+        let references = self.connections.values().flat_map(|known| known.value.auth.secrets());
+        let file = |reference: &SecretRef| match reference {
+            SecretRef::File(path) => Some(path.clone()),
+            SecretRef::Env(_) | SecretRef::Vault(_) | SecretRef::Keyring { .. } => None,
+        };
+        references.filter_map(file).collect()
     }
 
     /// A workspace that was named on the command line takes the place of the configured one.
@@ -232,6 +251,7 @@ impl Config {
             rooms: &'a RoomSettings,
             egress: &'a EgressSettings,
             protected: &'a [String],
+            connections: BTreeMap<&'a str, &'a Connection>,
         }
         let actions = &self.policy.actions;
         digest(&Ground {
@@ -241,6 +261,7 @@ impl Config {
             rooms: &self.rooms,
             egress: &self.egress,
             protected: &self.protected,
+            connections: self.connections.iter().map(|(name, known)| (&**name, &known.value)).collect(),
         })
     }
 
