@@ -11,6 +11,7 @@ pub mod address;
 mod cut;
 pub mod git_url;
 pub mod host_name;
+pub mod html;
 pub mod json;
 pub mod names;
 pub mod route;

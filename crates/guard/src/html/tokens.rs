@@ -1,0 +1,343 @@
+//! From the text of a page to its tree, with bounded work.
+//!
+//! The tokenizer and the tree builder follow the rules of browsers, which repair anything. They also let a page make
+//! them work without end: elements nested a hundred thousand deep, tags with a million attributes, open formatting that
+//! is repeated in every paragraph. So what is passed from one to the other is counted here: attributes nobody reads are
+//! dropped, depth ends where it ends in browsers, and when a page is too much work its rest is left out and the tree says so.
+
+use std::{borrow::Cow, convert::Infallible};
+
+use html5ever::{
+    Attribute, LocalName, QualName,
+    interface::TreeSink as _,
+    ns,
+    tendril::StrTendril,
+    tokenizer::{Doctype, Tag, TagKind, Token, TokenSink as _, TokenSinkResult, states::RawKind},
+    tree_builder::{TreeBuilder, TreeBuilderOpts},
+};
+use html5gum::{Emitter, Error, State, Tokenizer};
+
+use super::tree::{NodeId, Sink, Tree};
+
+/// Elements inside each other. Deeper ones are put beside each other, as browsers do.
+const MOST_DEPTH: usize = 512;
+
+/// How much work a page may make. One unit is one step through the open elements; an ordinary page takes some millions.
+const MOST_WORK: u64 = 200_000_000;
+
+/// What a formatting element costs for every open element: it is compared with those that may be its equals.
+const FORMATTING_WORK: u64 = 64;
+
+/// Longer names of tags are cut.
+const LONGEST_NAME: usize = 64;
+
+/// Longer values of attributes are dropped: nobody reads them, and half an address is a wrong one.
+const LONGEST_VALUE: usize = 64 * 1024;
+
+/// The attributes that say something about what is shown, in order. No other is kept.
+const KEPT: [&str; 42] = [
+    "alt",
+    "aria-hidden",
+    "aria-label",
+    "bgcolor",
+    "charset",
+    "cite",
+    "class",
+    "color",
+    "colspan",
+    "content",
+    "datetime",
+    "dir",
+    "encoding",
+    "face",
+    "height",
+    "hidden",
+    "href",
+    "http-equiv",
+    "id",
+    "inert",
+    "itemprop",
+    "label",
+    "lang",
+    "media",
+    "name",
+    "open",
+    "popover",
+    "property",
+    "rel",
+    "reversed",
+    "role",
+    "rowspan",
+    "size",
+    "src",
+    "start",
+    "style",
+    "text",
+    "title",
+    "type",
+    "value",
+    "width",
+    "xml:lang",
+];
+
+/// The tree of a page.
+pub(super) fn tree(html: &str) -> Tree {
+    // As with scripts: what a `noscript` holds is not shown then, and comes as text of an element that no one reads.
+    let builder = TreeBuilder::new(Sink::new(), TreeBuilderOpts::default());
+    let mut cut = false;
+    let Ok(()) = Tokenizer::new_with_emitter(html, Feed::new(&builder, &mut cut)).finish();
+    let mut tree = builder.sink.finish();
+    tree.cut = cut;
+    tree
+}
+
+/// Takes the pieces of tokens and passes on whole ones.
+struct Feed<'b> {
+    builder: &'b TreeBuilder<NodeId, Sink>,
+    work: u64,
+    /// The page was too much work; nothing more is passed on.
+    cut: &'b mut bool,
+    text: Vec<u8>,
+    tag: Piece,
+    last_start: Vec<u8>,
+    doctype: Doctype,
+}
+
+/// The tag that is being read.
+#[derive(Default)]
+struct Piece {
+    is_end: bool,
+    self_closing: bool,
+    name: Vec<u8>,
+    attributes: Vec<Attribute>,
+    attribute_name: Vec<u8>,
+    attribute_value: Vec<u8>,
+}
+
+impl Piece {
+    fn close_attribute(&mut self) {
+        let name = std::mem::take(&mut self.attribute_name);
+        let value = std::mem::take(&mut self.attribute_value);
+        let Some(name) = kept(&name) else { return };
+        if value.len() > LONGEST_VALUE || self.attributes.iter().any(|own| &*own.name.local == name) {
+            return;
+        }
+        let name = QualName::new(None, ns!(), LocalName::from(name));
+        self.attributes.push(Attribute { name, value: tendril(&value) });
+    }
+}
+
+/// The name, if the attribute is one that is kept.
+fn kept(name: &[u8]) -> Option<&'static str> {
+    let at = KEPT.binary_search_by(|kept| kept.as_bytes().cmp(name)).ok()?;
+    KEPT.get(at).copied()
+}
+
+impl<'b> Feed<'b> {
+    fn new(builder: &'b TreeBuilder<NodeId, Sink>, cut: &'b mut bool) -> Self {
+        Self {
+            builder,
+            work: 0,
+            cut,
+            text: Vec::new(),
+            tag: Piece::default(),
+            last_start: Vec::new(),
+            doctype: Doctype::default(),
+        }
+    }
+
+    /// Passes a token on, if there is any work left for it.
+    fn pass(&mut self, token: Token, work: u64) -> Option<State> {
+        self.work += work;
+        *self.cut |= self.work > MOST_WORK || self.builder.sink.is_full();
+        if *self.cut {
+            return None;
+        }
+        match self.builder.process_token(token, 1) {
+            TokenSinkResult::RawData(RawKind::Rcdata) => Some(State::RcData),
+            TokenSinkResult::RawData(RawKind::Rawtext) => Some(State::RawText),
+            TokenSinkResult::RawData(RawKind::ScriptData | RawKind::ScriptDataEscaped(_)) => Some(State::ScriptData),
+            TokenSinkResult::Plaintext => Some(State::PlainText),
+            TokenSinkResult::Continue | TokenSinkResult::Script(_) | TokenSinkResult::EncodingIndicator(_) => None,
+        }
+    }
+
+    fn depth(&self) -> u64 {
+        self.builder.sink.depth() as u64 + 1
+    }
+
+    fn pass_text(&mut self) {
+        if !self.text.is_empty() {
+            let text = tendril(&self.text);
+            self.text.clear();
+            self.pass(Token::CharacterTokens(text), self.depth());
+        }
+    }
+
+    fn pass_start(&mut self, tag: Tag) -> Option<State> {
+        if self.builder.sink.depth() >= MOST_DEPTH
+            && let Some(open) = self.builder.sink.current_name()
+        {
+            self.pass(Token::TagToken(end_tag(open.local)), self.depth());
+        }
+        let each = if is_formatting(&tag.name) { FORMATTING_WORK } else { 1 };
+        self.pass(Token::TagToken(tag), each * self.depth())
+    }
+}
+
+impl Emitter for Feed<'_> {
+    type Token = Infallible;
+
+    fn set_last_start_tag(&mut self, last_start_tag: Option<&[u8]>) {
+        self.last_start = last_start_tag.unwrap_or_default().to_vec();
+    }
+
+    fn emit_eof(&mut self) {
+        self.pass_text();
+        // What was cut ends here, too.
+        let _ = self.builder.process_token(Token::EOFToken, 1);
+        self.builder.end();
+    }
+
+    fn emit_error(&mut self, _error: Error) {}
+
+    fn should_emit_errors(&mut self) -> bool {
+        false
+    }
+
+    fn pop_token(&mut self) -> Option<Infallible> {
+        None
+    }
+
+    fn emit_string(&mut self, text: &[u8]) {
+        if !*self.cut {
+            self.text.extend(text.iter().filter(|byte| **byte != 0));
+        }
+    }
+
+    fn init_start_tag(&mut self) {
+        self.tag = Piece::default();
+    }
+
+    fn init_end_tag(&mut self) {
+        self.tag = Piece { is_end: true, ..Piece::default() };
+    }
+
+    fn init_comment(&mut self) {}
+
+    fn emit_current_tag(&mut self) -> Option<State> {
+        self.pass_text();
+        self.tag.close_attribute();
+        let piece = std::mem::take(&mut self.tag);
+        let name = LocalName::from(&*text(&piece.name));
+        if piece.is_end {
+            return self.pass(Token::TagToken(end_tag(name)), self.depth());
+        }
+        self.last_start = piece.name;
+        self.pass_start(Tag {
+            kind: TagKind::StartTag,
+            name,
+            self_closing: piece.self_closing,
+            attrs: piece.attributes,
+            had_duplicate_attributes: false,
+        })
+    }
+
+    fn emit_current_comment(&mut self) {}
+
+    fn emit_current_doctype(&mut self) {
+        let doctype = std::mem::take(&mut self.doctype);
+        self.pass(Token::DoctypeToken(doctype), 1);
+    }
+
+    fn set_self_closing(&mut self) {
+        self.tag.self_closing = true;
+    }
+
+    fn set_force_quirks(&mut self) {
+        self.doctype.force_quirks = true;
+    }
+
+    fn push_tag_name(&mut self, name: &[u8]) {
+        extend(&mut self.tag.name, name, LONGEST_NAME);
+    }
+
+    fn push_comment(&mut self, _text: &[u8]) {}
+
+    fn init_doctype(&mut self) {
+        self.doctype = Doctype::default();
+    }
+
+    fn push_doctype_name(&mut self, name: &[u8]) {
+        extend_tendril(&mut self.doctype.name, name);
+    }
+
+    fn set_doctype_public_identifier(&mut self, value: &[u8]) {
+        self.doctype.public_id = Some(tendril(value));
+    }
+
+    fn set_doctype_system_identifier(&mut self, value: &[u8]) {
+        self.doctype.system_id = Some(tendril(value));
+    }
+
+    fn push_doctype_public_identifier(&mut self, value: &[u8]) {
+        extend_tendril(&mut self.doctype.public_id, value);
+    }
+
+    fn push_doctype_system_identifier(&mut self, value: &[u8]) {
+        extend_tendril(&mut self.doctype.system_id, value);
+    }
+
+    fn init_attribute(&mut self) {
+        self.tag.close_attribute();
+    }
+
+    fn push_attribute_name(&mut self, name: &[u8]) {
+        extend(&mut self.tag.attribute_name, name, LONGEST_NAME);
+    }
+
+    fn push_attribute_value(&mut self, value: &[u8]) {
+        if kept(&self.tag.attribute_name).is_some() {
+            extend(&mut self.tag.attribute_value, value, LONGEST_VALUE + 1);
+        }
+    }
+
+    fn current_is_appropriate_end_tag_token(&mut self) -> bool {
+        self.tag.is_end && !self.tag.name.is_empty() && self.tag.name == self.last_start
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&mut self) -> bool {
+        self.builder.adjusted_current_node_present_but_not_in_html_namespace()
+    }
+}
+
+fn end_tag(name: LocalName) -> Tag {
+    Tag { kind: TagKind::EndTag, name, self_closing: false, attrs: Vec::new(), had_duplicate_attributes: false }
+}
+
+/// Is it one of those that are opened again in the next paragraph when nobody closed them?
+fn is_formatting(name: &str) -> bool {
+    matches!(
+        name,
+        "a" | "b" | "big" | "code" | "em" | "font" | "i" | "nobr" | "s" | "small" | "strike" | "strong" | "tt" | "u"
+    )
+}
+
+/// Adds to what is there, up to `most` bytes. What is cut in the middle of a character is repaired when it is read.
+fn extend(bytes: &mut Vec<u8>, more: &[u8], most: usize) {
+    let room = most.saturating_sub(bytes.len());
+    bytes.extend(more.iter().take(room));
+}
+
+fn extend_tendril(own: &mut Option<StrTendril>, more: &[u8]) {
+    own.get_or_insert_default().push_slice(&text(more));
+}
+
+fn tendril(bytes: &[u8]) -> StrTendril {
+    StrTendril::from_slice(&text(bytes))
+}
+
+/// What the page was read from is text, so this only repairs what was cut.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
