@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use toolgate_contract::{AgentName, Digest, Fault, Files, ToolDef, nearest};
+use toolgate_contract::{AgentName, Digest, Fault, Files, Network, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, decide};
 use toolgate_guard::shell;
 use toolgate_store::Store;
@@ -14,7 +14,9 @@ use toolgate_tools::{Clock, ProgressSink, Workspace};
 use crate::{
     catalog::{Catalog, Entry},
     config::{Config, Place},
+    connections::Connections,
     rooms::Quarters,
+    web::Gateway,
 };
 
 /// What `~` is in a room.
@@ -58,6 +60,8 @@ pub(crate) struct House {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
     pub(crate) quarters: Arc<Quarters>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) gateway: Arc<Gateway>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -94,7 +98,7 @@ impl House {
     pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
         let def = &entry.tool.def;
         let risk = self.policy().actions.risk(&def.action);
-        let request = Request { def, action: &def.action, effects: &[], risk, command: None, arguments: None };
+        let request = Request { def, action: &def.action, effects: &[], risk, command: None, connection: None, arguments: None };
         decide(self.policy(), agent, &request)
     }
 
@@ -158,11 +162,16 @@ impl House {
 
     /// The walls that stand around a body that runs here.
     pub(crate) fn walls(&self, permit: &Permit) -> Vec<String> {
-        match permit.needs().files {
-            Files::None => Vec::new(),
-            Files::Read => vec!["openat2_beneath".into(), "read_only_workspace".into()],
-            Files::Write => vec!["openat2_beneath".into()],
-        }
+        let files: &[&str] = match permit.needs().files {
+            Files::None => &[],
+            Files::Read => &["openat2_beneath", "read_only_workspace"],
+            Files::Write => &["openat2_beneath"],
+        };
+        let network: &[&str] = match permit.needs().network {
+            Network::None => &[],
+            Network::Fenced => &["judged_egress"],
+        };
+        files.iter().chain(network).map(|wall| (*wall).to_owned()).collect()
     }
 }
 

@@ -14,10 +14,10 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, Call, CallId, Digest, Effect, End, Fault, FaultKind, Finding, Idempotency, Intent, Outcome, Raw,
+    ActionType, Call, CallId, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency, Intent, Network, Outcome, Raw,
     Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
 };
-use toolgate_gate::{Agent, Decision, Permit, Request, decide, read_command};
+use toolgate_gate::{Agent, ConnectionTerms, Decision, Permit, Request, decide, read_command};
 use toolgate_guard::{json, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
@@ -28,6 +28,7 @@ use crate::{
     config::Place,
     house::{Fatal, House, Watch},
     rooms::Ledger,
+    secrets::Broker,
 };
 
 /// How a call ended, and whether it took something down that others need.
@@ -40,8 +41,9 @@ pub(crate) struct Ended {
 /// One call, from arrival to answer.
 pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended {
     let started = Instant::now();
-    let mut trip = Trip::start(&call);
-    let walked = walk(&house, &call, &watch, &mut trip).await;
+    let broker = house.connections.broker();
+    let mut trip = Trip::start(&call, broker);
+    let walked = walk(&house, &call, &watch, &mut trip).await.map_err(|stop| stop.without_secrets(broker));
     let (mut outcome, raw, mut fatal) = answer(&call, &trip, walked);
     outcome.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
 
@@ -109,7 +111,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
 
     let ran = run(entry, hands, slot, input, watch, trip.begun).await;
     trip.note_walls(walls, ledger.as_ref());
-    let output = ran?;
+    let output = without_secrets(ran?, house.connections.broker());
     admit_output(entry, &output)?;
     Ok(clean(output, &entry.tool.def.caps))
 }
@@ -151,6 +153,8 @@ pub(crate) struct Meaning {
     pub(crate) class: SafetyClass,
     /// What was made of the command it would start.
     command: Option<Judgement>,
+    /// The connection it would use.
+    connection: Option<ConnectionTerms>,
 }
 
 impl Meaning {
@@ -158,7 +162,8 @@ impl Meaning {
     fn declared(house: &House, entry: &Entry) -> Self {
         let def = &entry.tool.def;
         let risk = house.policy().actions.risk(&def.action);
-        Self { action: def.action.clone(), effects: Vec::new(), risk, class: def.safety, command: None }
+        let (action, class) = (def.action.clone(), def.safety);
+        Self { action, effects: Vec::new(), risk, class, command: None, connection: None }
     }
 
     pub(crate) fn request<'a>(&'a self, entry: &'a Entry, arguments: Option<&'a Value>) -> Request<'a> {
@@ -168,6 +173,7 @@ impl Meaning {
             effects: &self.effects,
             risk: self.risk,
             command: self.command.as_ref(),
+            connection: self.connection.as_ref(),
             arguments,
         }
     }
@@ -179,21 +185,29 @@ impl Meaning {
 
     /// Where the result comes from.
     fn labels(&self) -> Vec<String> {
-        let reads_files = self.effects.iter().any(|effect| effect.kind.is_read_only());
-        if reads_files { vec!["workspace".into()] } else { Vec::new() }
+        let does = |kind: EffectKind| self.effects.iter().any(|effect| effect.kind == kind);
+        let through = self.connection.as_ref().map(|connection| format!("connection:{}", connection.name));
+        let workspace = does(EffectKind::FsRead).then(|| "workspace".to_owned());
+        let web = (does(EffectKind::Network) && through.is_none()).then(|| "web".to_owned());
+        workspace.into_iter().chain(web).chain(through).collect()
     }
 }
 
 fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
-    let def = &entry.tool.def;
-    let mut effects = entry.tool.body.effects(input)?;
-    let line = entry.tool.body.command(input)?;
+    let (def, body) = (&entry.tool.def, &entry.tool.body);
+    let action = body.action(input)?.unwrap_or_else(|| def.action.clone());
+    let mut effects = body.effects(input)?;
+    let connection = body.connection(input)?.map(|used| house.connections.terms(&used)).transpose()?;
+    if let Some(connection) = &connection {
+        lead_to(&house.connections.target(&connection.name)?, &connection.name, &mut effects);
+    }
+    let line = body.command(input)?;
     let meant = line.map(|line| read_command(house.policy(), agent, &line, &house.ground(agent)));
     // How much is at stake in a command is read from it: starting `ls` is not starting `dd`.
     let risk = match &meant {
         Some(meant) => meant.risk,
         None => {
-            let least = house.policy().actions.risk(&def.action);
+            let least = house.policy().actions.risk(&action);
             effects.iter().map(|effect| effect.kind.risk()).fold(least, Risk::max)
         }
     };
@@ -207,7 +221,14 @@ fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Resul
         *target = shortened(std::mem::take(target));
     }
     let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
-    Ok(Meaning { action: def.action.clone(), effects, risk, class, command })
+    Ok(Meaning { action, effects, risk, class, command, connection })
+}
+
+/// A tool names a connection, and not the machine behind it nor what it proves itself with.
+fn lead_to(target: &str, connection: &str, effects: &mut Vec<Effect>) {
+    let unnamed = |effect: &&mut Effect| effect.kind == EffectKind::Network && effect.target.is_none();
+    effects.iter_mut().filter(unnamed).for_each(|effect| effect.target = Some(target.to_owned()));
+    effects.push(Effect::on(EffectKind::Secret, format!("connection:{connection}")));
 }
 
 /// Files the question for a person. The name of the approval is the hash of everything it would approve.
@@ -250,6 +271,7 @@ fn place(
     let def = &entry.tool.def;
     house.place_of(def)?;
     let workspace = house.workspace(agent, &permit)?;
+    let web = (permit.needs().network == Network::Fenced).then(|| house.gateway.web(&permit));
     let (programs, ledger) = match &workspace {
         Some(workspace) if permit.needs().exec => {
             let protected = &house.config.protected;
@@ -260,9 +282,10 @@ fn place(
     };
     let hands = Hands {
         programs,
+        web,
         workspace,
         clock: house.clock.clone(),
-        progress: watch.progress.clone().map(bounded),
+        progress: watch.progress.clone().map(|sink| bounded(sink, house.connections.broker().clone())),
         stop: StopFlag::default(),
         timeout: def.timeout,
         caps: def.caps,
@@ -270,12 +293,14 @@ fn place(
     Ok((hands, ledger))
 }
 
-/// Progress goes to the model's side as it is, so a message is short and has nothing in it that nobody sees.
-fn bounded(sink: ProgressSink) -> ProgressSink {
+/// Progress goes to the model's side as it is, so a message is short and has nothing in it that nobody sees, and no
+/// secret.
+fn bounded(sink: ProgressSink, broker: Arc<Broker>) -> ProgressSink {
     const MOST: usize = 200;
     Arc::new(move |progress| {
         let plain = |text: String| text.chars().filter(|c| !c.is_control()).take(MOST).collect();
-        sink(Progress { message: progress.message.map(plain), ..progress });
+        let message = progress.message.map(|text| plain(broker.redact(&text).into_owned()));
+        sink(Progress { message, ..progress });
     })
 }
 
@@ -456,14 +481,30 @@ impl From<Fault> for Stop {
     }
 }
 
+impl Stop {
+    fn without_secrets(self, broker: &Broker) -> Self {
+        match self {
+            Self::Fault(fault) => Self::Fault(broker.redact_fault(fault)),
+            Self::Pending { approval, message } => Self::Pending { approval, message: broker.redact(&message).into_owned() },
+            Self::Fatal(fatal, fault) => Self::Fatal(fatal, broker.redact_fault(fault)),
+        }
+    }
+}
+
+/// A result in which no secret is left that a connection was given. Before anything is cut: half a secret is not found.
+fn without_secrets(output: Output, broker: &Broker) -> Output {
+    let Output { structured, text, truncated } = output;
+    Output { structured: broker.redact_value(structured), text: broker.redact(&text).into_owned(), truncated }
+}
+
 impl Trip {
-    fn start(call: &Call) -> Self {
+    fn start(call: &Call, broker: &Broker) -> Self {
         let record = Record {
             call: call.id.clone(),
             agent: call.agent.clone(),
             tool: shortened(call.tool.clone()),
             definition: None,
-            arguments: call.arguments.clone(),
+            arguments: broker.redact_value(call.arguments.clone()),
             action: None,
             class: None,
             effects: Vec::new(),

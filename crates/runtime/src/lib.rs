@@ -6,12 +6,15 @@
 mod catalog;
 mod clean;
 pub mod config;
+pub mod connections;
 mod house;
 mod invoke;
 mod rooms;
 mod schema;
+pub mod secrets;
 mod terminals;
 mod turn;
+mod web;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -31,7 +34,15 @@ pub use toolgate_store as store;
 pub use toolgate_tools as tools;
 pub use turn::Turn;
 
-use crate::{catalog::Catalog, config::Config, house::House, house::SystemClock, rooms::Quarters};
+use crate::{
+    catalog::Catalog,
+    config::Config,
+    connections::Connections,
+    house::{House, SystemClock},
+    rooms::Quarters,
+    secrets::{Broker, SecretPlaces},
+    web::Gateway,
+};
 
 /// What a runtime is made of.
 #[expect(missing_debug_implementations, reason = "a store behind a trait has nothing to show")]
@@ -46,6 +57,8 @@ pub struct Setup {
     pub hidden: Vec<PathBuf>,
     /// Where is noted which rooms are open, for whoever cleans up after a crash. Without it no program is started.
     pub rooms: Option<PathBuf>,
+    /// Where the credentials of connections come from. Without it there are none.
+    pub secrets: Option<SecretPlaces>,
 }
 
 /// Why a runtime could not be opened.
@@ -131,7 +144,7 @@ pub struct Runtime {
 impl Runtime {
     /// Opens workspaces, checks tools and config. Nothing runs yet.
     pub fn open(setup: Setup) -> Result<Self, OpenError> {
-        let Setup { config, store, tools, hidden, rooms } = setup;
+        let Setup { config, store, tools, hidden, rooms, secrets } = setup;
         let mut catalog = Catalog::default();
         for tool in tools {
             catalog.register(tool)?;
@@ -150,8 +163,12 @@ impl Runtime {
         let policy_digest = config.digest()?;
         let catalog = ArcSwap::from_pointee(catalog);
         let clock = Arc::new(SystemClock);
-        let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden));
-        Ok(Self { house: Arc::new(House { catalog, config, policy_digest, store, workspaces, quarters, clock }) })
+        let broker = Arc::new(Broker::open(secrets.unwrap_or_else(SecretPlaces::none)));
+        let connections = Arc::new(Connections::new(&config.connections, broker, clock.clone()));
+        let gateway = Arc::new(Gateway::new(config.egress.clone(), connections.clone()));
+        let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden, gateway.clone()));
+        let house = House { catalog, config, policy_digest, store, workspaces, quarters, connections, gateway, clock };
+        Ok(Self { house: Arc::new(house) })
     }
 
     /// Adds a tool while the runtime runs.

@@ -5,24 +5,27 @@
 //! call's [`Ledger`], from which the road takes what it records.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
-use toolgate_contract::{Fault, Files, Job, Needs, Ran, Receipt, TerminalSize};
+use tokio::runtime::Handle;
+use toolgate_contract::{CredentialVariable, Fault, Files, Job, Needs, Network, Ran, Reach, Receipt, TerminalSize};
 use toolgate_gate::{Agent, Constraints, NetworkMode, Permit};
 use toolgate_guard::shell::profiles::Profile;
 use toolgate_sandbox::{
-    Backend, Egress, Io, Lease, Monotonic, Owner, ProcessBackend, RoomSpec, Rooms, WorkspaceMode, WorkspaceSpec,
+    Backend, Egress, Io, Lease, Monotonic, Opening, Owner, ProcessBackend, RoomSpec, Rooms, WorkspaceMode, WorkspaceSpec,
 };
 use toolgate_tools::{Programs, Seen, StopFlag};
 
 use crate::{
     config::{RoomSettings, real},
     terminals::Terminals,
+    web::{Gateway, host_refused},
 };
 
 /// How often rooms are looked at that nobody uses.
@@ -32,6 +35,9 @@ const TICK: Duration = Duration::from_secs(5);
 /// somebody's rights.
 const PROTECTED: [&str; 2] = [".git/hooks", ".git/config"];
 
+/// Where the system keeps the certificates it trusts, one a file.
+const SYSTEM_ROOTS: &str = "/etc/ssl/certs";
+
 /// The rooms of one runtime. Nothing is started before the first program.
 pub(crate) struct Quarters {
     /// Where notes about open rooms are kept.
@@ -39,14 +45,20 @@ pub(crate) struct Quarters {
     settings: RoomSettings,
     /// Paths of the machine no room sees.
     hidden: Vec<PathBuf>,
+    gateway: Arc<Gateway>,
     rooms: OnceLock<Result<Arc<Rooms>, Fault>>,
     terminals: Arc<Terminals>,
 }
 
 impl Quarters {
-    pub(crate) fn new(dir: Option<PathBuf>, settings: RoomSettings, hidden: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(
+        dir: Option<PathBuf>,
+        settings: RoomSettings,
+        hidden: Vec<PathBuf>,
+        gateway: Arc<Gateway>,
+    ) -> Self {
         let hidden = hidden_from_rooms(hidden);
-        Self { dir, settings, hidden, rooms: OnceLock::new(), terminals: Arc::default() }
+        Self { dir, settings, hidden, gateway, rooms: OnceLock::new(), terminals: Arc::default() }
     }
 
     /// The room for one call, as its body sees it, and where is noted what stood.
@@ -166,7 +178,7 @@ fn egress(constraints: &Constraints) -> Egress {
         Some((_, port)) if port.parse::<u16>().is_ok() => vec![entry.to_owned()],
         _ => vec![format!("{entry}:443"), format!("{entry}:80")],
     };
-    Egress::Allow(constraints.network_allowlist.iter().flat_map(|entry| with_port(&entry.value)).collect())
+    Egress::to(constraints.network_allowlist.iter().flat_map(|entry| with_port(&entry.value)).collect())
 }
 
 /// What the programs of one call left to be recorded.
@@ -219,6 +231,56 @@ impl CallRoom {
         self.lease.get_or_init(take).as_ref().map_err(Clone::clone)
     }
 
+    /// The room with a way out to these hosts. What a host is called, and every address it has, is judged before
+    /// anything is started; the room's door then judges again, and dials nobody else.
+    fn spec_reaching(&self, reach: &Reach) -> Result<RoomSpec, Fault> {
+        let (needs, gateway) = (self.permit.needs(), &self.quarters.gateway);
+        if needs.network != Network::Fenced {
+            return Err(not_declared("the network", "needs.network"));
+        }
+        let settings = gateway.settings();
+        let mut opening = Opening {
+            hosts: reach.hosts.clone(),
+            internal: settings.hostname_allowlist.clone(),
+            name_servers: settings.name_servers.clone(),
+            pinned: BTreeMap::new(),
+        };
+        for target in &reach.hosts {
+            self.permit.constraints().may_reach(target).map_err(|why| host_refused(&why))?;
+            let found = Handle::current().block_on(gateway.addresses(target))?;
+            if settings.dns_rebinding_mitigation {
+                let host = target.rsplit_once(':').map_or(target.as_str(), |(host, _)| host);
+                opening.pinned.insert(host.to_owned(), found.iter().map(SocketAddr::ip).collect());
+            }
+        }
+        let mut spec = RoomSpec { egress: Egress::Allow(opening), ..self.spec.clone() };
+        spec.visible.extend(settings.ca_file.clone());
+        Ok(spec)
+    }
+
+    /// The job with what it needs to prove who it is, and to know whom it talks to.
+    fn equipped(&self, job: &Job, reach: &Reach) -> Result<Job, Fault> {
+        let gateway = &self.quarters.gateway;
+        let mut job = self.bounded(job);
+        if let Some(file) = gateway.settings().ca_file.as_ref().and_then(|file| file.to_str()) {
+            job.env.insert("GIT_SSL_CAINFO".into(), file.into());
+            job.env.insert("GIT_SSL_CAPATH".into(), SYSTEM_ROOTS.into());
+        }
+        let Some(CredentialVariable { variable, connection }) = &reach.credential else { return Ok(job) };
+        if !self.permit.needs().secrets {
+            return Err(not_declared("credentials", "needs.secrets"));
+        }
+        let target = gateway.connections().target(connection)?;
+        if reach.hosts != [target.as_str()] {
+            let message = format!("connection `{connection}` is for `{target}`, and the program would talk to `{}`", reach.hosts.join("`, `"));
+            return Err(Fault::refused("connection_mismatch", message, "Use the connection of that host, or none."));
+        }
+        let client = gateway.client()?;
+        let line = Handle::current().block_on(gateway.connections().authorization_line(connection, client))?;
+        job.env.insert(variable.clone(), line.expose().to_owned());
+        Ok(job)
+    }
+
     /// The job with no more time than the operator gives any program.
     fn bounded(&self, job: &Job) -> Job {
         let mut job = job.clone();
@@ -227,10 +289,24 @@ impl CallRoom {
     }
 }
 
+fn not_declared(what: &str, key: &str) -> Fault {
+    let message = format!("the tool reached for {what} it did not declare");
+    Fault::refused("needs_not_declared", message, format!("Declare `{key}` in the tool's definition."))
+}
+
 impl Programs for CallRoom {
     fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault> {
         let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
         let ran = self.lease()?.run(&self.permit, &self.bounded(job), io)?;
+        self.ledger.note(&ran);
+        Ok(ran)
+    }
+
+    fn run_reaching(&self, job: &Job, reach: &Reach, stop: &StopFlag) -> Result<Ran, Fault> {
+        let spec = self.spec_reaching(reach)?;
+        let job = self.equipped(job, reach)?;
+        let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
+        let ran = self.quarters.rooms()?.lease(&self.owner, &spec)?.run(&self.permit, &job, io)?;
         self.ledger.note(&ran);
         Ok(ran)
     }

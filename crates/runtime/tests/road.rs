@@ -82,7 +82,7 @@ fn house_with(tools: Vec<Tool>, change: impl FnOnce(&mut Config)) -> House {
     let store = Arc::new(Memory::default());
     let mut config = Config::built_in(workspace.path());
     change(&mut config);
-    let setup = Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None };
+    let setup = Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None, secrets: None };
     House { runtime: Runtime::open(setup).unwrap(), store, workspace }
 }
 

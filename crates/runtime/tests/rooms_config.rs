@@ -73,7 +73,7 @@ fn house(text: &str) -> House {
     let config = config.unwrap_or_else(|errors| panic!("{}", errors[0]));
     let hidden = vec![root.join("data")];
     let rooms = Some(root.join("data"));
-    let setup = Setup { config, store: Arc::new(Forgetful), tools: built_in_tools(), hidden, rooms };
+    let setup = Setup { config, store: Arc::new(Forgetful), tools: built_in_tools(), hidden, rooms, secrets: None };
     House { runtime: Runtime::open(setup).unwrap(), dir }
 }
 
@@ -309,7 +309,7 @@ async fn a_profile_decides_which_commands_run_and_what_their_room_lets_them() {
     let made = ["by_own", "by_reader", "by_coder"].map(|name| house.path("work").join(name).exists());
     assert_eq!(made, [true, false, true]);
 
-    let open = Egress::Allow(vec!["a.example:443".into(), "a.example:80".into()]);
+    let open = Egress::to(vec!["a.example:443".into(), "a.example:80".into()]);
     for (agent, mode, egress) in [
         ("coder", WorkspaceMode::ReadWrite, open.clone()),
         ("reader", WorkspaceMode::ReadOnly, open),

@@ -14,6 +14,7 @@ use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
     config::{Config, PROJECT_FILE, Sources},
     sandbox::registry,
+    secrets::SecretPlaces,
     store::{SqliteStore, Store, StoreError},
 };
 
@@ -100,8 +101,20 @@ fn load(sources: &Sources) -> Result<Config, Problem> {
 
 fn runtime(config: Config, sources: Sources, store: Arc<dyn Store>) -> Result<Runtime, Problem> {
     let rooms = Some(sources.data_dir.clone());
+    let secrets = Some(secret_places(&sources.data_dir));
     let hidden = [Some(sources.data_dir), sources.user, sources.explicit].into_iter().flatten().collect();
-    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden, rooms })?)
+    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden, rooms, secrets })?)
+}
+
+/// Where the credentials of connections come from: the data directory, and what this process was started with.
+pub(crate) fn secret_places(data_dir: &Path) -> SecretPlaces {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    SecretPlaces {
+        data_dir: Some(data_dir.to_owned()),
+        identity: variable("TOOLGATE_VAULT_IDENTITY").map(PathBuf::from),
+        session_bus: variable("DBUS_SESSION_BUS_ADDRESS").and_then(|address| address.into_string().ok()),
+        environment: Arc::new(|name| env::var_os(name)),
+    }
 }
 
 /// Takes no record. A runtime with it can be asked what it would do, and does nothing.
