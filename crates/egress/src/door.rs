@@ -23,15 +23,14 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 
-use toolgate_guard::host_name::HostName;
-
 use crate::{
     connect::{self, Request, Wrong},
     dns::{self, Names},
     event::{Event, Reason},
+    judge::{Internal, Judge, Refusal},
+    lookup::{LookUps, Resolver},
     peek::{self, First},
     probe,
-    resolve::{Resolver, admit},
     rule::Rules,
     splice::Traffic,
     target::{Host, Target},
@@ -62,6 +61,8 @@ pub struct Openings {
 pub struct Terms {
     /// Whom the room may talk to.
     pub rules: Rules,
+    /// Which hosts may be reached at addresses that are not public, besides those the rules list as addresses.
+    pub internal: Internal,
     /// Who knows addresses.
     pub resolver: Resolver,
     /// How much, how long.
@@ -167,7 +168,8 @@ struct Hall {
     names: Mutex<Names>,
     connections: Semaphore,
     questioners: Semaphore,
-    look_ups: Arc<Semaphore>,
+    judge: Judge,
+    look_ups: LookUps,
 }
 
 /// Connections that ask for names, at the same time.
@@ -226,13 +228,25 @@ impl From<Reason> for Stop {
     }
 }
 
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        let reason = match refusal {
+            Refusal::NoAddress => Reason::ResolveFailed,
+            Refusal::NotPublic(..) | Refusal::Host(_) => Reason::PrivateAddress,
+            Refusal::Own(_) => Reason::OwnAddress,
+        };
+        Self::Refused(reason, refusal.address())
+    }
+}
+
 impl Hall {
     fn new(terms: Terms) -> Self {
         Self {
             names: Mutex::new(Names::new(terms.rules.clone())),
             connections: Semaphore::new(terms.limits.connections),
             questioners: Semaphore::new(MAX_QUESTIONERS),
-            look_ups: Arc::new(Semaphore::new(terms.limits.look_ups)),
+            judge: Judge::new(terms.internal.clone().with_addresses_of(&terms.rules)),
+            look_ups: LookUps::new(terms.resolver.clone(), terms.limits.look_ups, terms.limits.look_up),
             terms,
         }
     }
@@ -320,24 +334,13 @@ impl Hall {
 
     /// Dials the addresses the host has now, if every one of them may be dialled.
     async fn dial(&self, target: &Target) -> Result<TcpStream, Stop> {
-        let found = match &target.host {
-            Host::Name(name) => self.look_up(name).await.ok_or(Reason::ResolveFailed)?,
-            Host::Address(address) => vec![IpAddr::V4(*address)],
+        let (name, found) = match &target.host {
+            Host::Name(name) => (Some(name), self.look_ups.addresses(name).await.map_err(|_| Reason::ResolveFailed)?),
+            Host::Address(address) => (None, vec![IpAddr::V4(*address)]),
         };
-        let addresses = admit(&found, target.port, &self.terms.rules)
-            .map_err(|(reason, address)| Stop::Refused(reason, address))?;
+        let addresses = self.judge.admit(name, target.port, &found)?;
         let dialled = timeout(self.terms.limits.dial, dial_any(&addresses, self.terms.limits.dial / DIALS)).await;
         dialled.ok().flatten().ok_or_else(|| Reason::DialFailed.into())
-    }
-
-    /// A look-up that takes too long is not waited for, but keeps its place until it is over: its thread is not free.
-    async fn look_up(&self, name: &HostName) -> Option<Vec<IpAddr>> {
-        let (resolver, name, places) = (self.terms.resolver.clone(), name.clone(), Arc::clone(&self.look_ups));
-        let look_up = tokio::spawn(async move {
-            let _place = places.acquire_owned().await;
-            resolver.look_up(&name).await
-        });
-        timeout(self.terms.limits.look_up, look_up).await.ok()?.ok()?.ok()
     }
 
     /// Carries bytes both ways until both ends are done. What the client says first is heard before it is passed on,

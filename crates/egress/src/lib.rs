@@ -8,23 +8,38 @@
 //!
 //! How connections are caught is the room's business; of that only [`original_destination`] is here.
 
+mod client;
 mod connect;
 mod dns;
 mod door;
+mod entry;
 mod event;
+mod failure;
+mod headers;
+mod judge;
+mod lookup;
+mod manners;
+mod pace;
 mod peek;
 mod probe;
-mod resolve;
+mod robots;
 mod rule;
+mod servers;
 mod splice;
 mod target;
+mod within;
 
+pub use client::{Client, ClientTerms};
 pub use door::{Door, Events, Limits, Openings, Original, Terms, original_destination};
 pub use event::{Event, Reason};
+pub use headers::SecretHeader;
+pub use judge::{Internal, Judge, Refusal};
+pub use lookup::{Answers, Resolver};
+pub use pace::{Pace, PaceTerms};
 pub use probe::{Ways, self_probe};
-pub use resolve::{Answers, Resolver};
 pub use rule::{Rule, Rules};
 pub use toolgate_guard::{
     address::{Special, judge},
     host_name::{BadName, HostName},
 };
+pub use within::Within;

@@ -82,6 +82,14 @@ impl Rules {
         self.0.iter().any(|rule| rule.port == port && rule.names(name))
     }
 
+    /// The addresses that are listed as such: the first of each block, its length, its port.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (Ipv4Addr, u32, u16)> {
+        self.0.iter().filter_map(|rule| match rule.host {
+            Host::Block(first, length) => Some((first, length, rule.port)),
+            Host::Name(_) | Host::Under(_) => None,
+        })
+    }
+
     /// Is this address listed, with this port, as an address?
     pub fn lists(&self, address: Ipv4Addr, port: u16) -> bool {
         self.0.iter().any(|rule| rule.port == port && rule.covers(address))
@@ -190,14 +198,17 @@ mod tests {
             ("example.com:*", "the port is not a number from 1 to 65535"),
             ("example.com:80-90", "the port is not a number from 1 to 65535"),
             (":443", "it is empty"),
-            ("*:443", "host names have only letters, digits and hyphens between their dots"),
+            ("*:443", "host names have only letters, digits, hyphens and underscores between their dots"),
             ("*.:443", "it is empty"),
             ("*.com:443", "`*.com` would be everybody under a top-level domain"),
             ("*.com.:443", "`*.com` would be everybody under a top-level domain"),
-            ("*.*.example.com:443", "host names have only letters, digits and hyphens between their dots"),
-            ("a*.example.com:443", "host names have only letters, digits and hyphens between their dots"),
+            ("*.*.example.com:443", "host names have only letters, digits, hyphens and underscores between their dots"),
+            ("a*.example.com:443", "host names have only letters, digits, hyphens and underscores between their dots"),
             ("https://example.com:443", "the block does not begin with an IPv4 address"),
-            ("user@example.com:443", "host names have only letters, digits and hyphens between their dots"),
+            (
+                "user@example.com:443",
+                "host names have only letters, digits, hyphens and underscores between their dots",
+            ),
             ("127.1:80", "it reads as an address in an unusual spelling"),
             ("010.0.0.1:80", "it reads as an address in an unusual spelling"),
             ("*.0.0.1:80", "it reads as an address in an unusual spelling"),

@@ -15,7 +15,9 @@ use std::{
     time::Duration,
 };
 
-use toolgate_egress::{Door, Event, HostName, Limits, Openings, Reason, Resolver, Rules, Terms, Ways, self_probe};
+use toolgate_egress::{
+    Door, Event, HostName, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, Ways, self_probe,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -67,6 +69,7 @@ impl Room {
         let told_meant = Arc::clone(&meant);
         let terms = Terms {
             rules: Rules::parse(rules).unwrap(),
+            internal: Internal::default(),
             resolver: Resolver::Given(Arc::new(answers)),
             limits,
             original: Arc::new(move |_| Ok(*told_meant.lock().unwrap())),

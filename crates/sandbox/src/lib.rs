@@ -21,4 +21,4 @@ pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};
 pub use overlay::{Change, Changes, How, Refused, What};
 pub use process::ProcessBackend;
 pub use room::{Backend, Heard, Io, Missing, Probed, Room, RoomError, Source, Terminal};
-pub use spec::{Egress, RoomLimits, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec};
+pub use spec::{Egress, Opening, RoomLimits, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec};

@@ -717,7 +717,7 @@ mod tests {
     fn another_spec_is_another_room() {
         let world = World::new(Strategy::PerAgent);
         drop(world.lease("a", None));
-        let looser = RoomSpec { egress: crate::Egress::Allow(vec!["example.com:443".into()]), ..RoomSpec::bare() };
+        let looser = RoomSpec { egress: crate::Egress::to(vec!["example.com:443".into()]), ..RoomSpec::bare() };
         drop(world.rooms.lease(&owner("a", None), &looser).unwrap());
         drop(world.lease("a", None));
         assert_eq!(world.opened(), ["0:a", "1:a"]);

@@ -1,6 +1,11 @@
 //! What a room is to be: pure data, and its hash.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use toolgate_contract::{Digest, digest};
@@ -76,8 +81,37 @@ pub enum WorkspaceMode {
 pub enum Egress {
     /// Nobody.
     Deny,
+    /// Whom this opening leads to.
+    Allow(Opening),
+}
+
+impl Egress {
+    /// These, each as `host:port` or `*.host:port`, where they lead to public addresses. An empty list is nobody.
+    pub fn to(hosts: Vec<String>) -> Self {
+        Self::Allow(Opening { hosts, ..Opening::default() })
+    }
+
+    /// The opening that leads to somebody.
+    pub fn opening(&self) -> Option<&Opening> {
+        match self {
+            Self::Allow(opening) if !opening.hosts.is_empty() => Some(opening),
+            Self::Allow(_) | Self::Deny => None,
+        }
+    }
+}
+
+/// Whom a room may talk to, and how they are found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
     /// These, each as `host:port` or `*.host:port`. An empty list is nobody.
-    Allow(Vec<String>),
+    pub hosts: Vec<String>,
+    /// Which hosts may be internal, by name and by address: `host`, `*.host`, an address or a block, with a port or
+    /// without. They are reached only where `hosts` lists them too.
+    pub internal: Vec<String>,
+    /// Who is asked for addresses; the machine's own resolver where there is nobody.
+    pub name_servers: Vec<SocketAddr>,
+    /// Addresses that were found beforehand, by name. Where there are any, no other name has an address.
+    pub pinned: BTreeMap<String, Vec<IpAddr>>,
 }
 
 /// How much of the machine a room may use.

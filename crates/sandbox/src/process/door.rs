@@ -7,10 +7,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use toolgate_egress::{Event, Limits, Openings, Resolver, Rules, Terms, original_destination};
+use toolgate_egress::{Event, Internal, Limits, Openings, Resolver, Rules, Terms, original_destination};
 
 use super::net;
-use crate::room::RoomError;
+use crate::{room::RoomError, spec::Opening};
 
 /// How many refusals are remembered for one room.
 const MOST: usize = 256;
@@ -31,8 +31,13 @@ struct Refused {
 
 impl Door {
     /// Serves the listeners of a room: caught connections, names over UDP, names over TCP, CONNECT.
-    pub(super) fn serve(rules: &[String], listeners: Vec<OwnedFd>) -> Result<Self, RoomError> {
-        let rules = Rules::parse(rules).map_err(RoomError::BadJob)?;
+    pub(super) fn serve(opening: &Opening, listeners: Vec<OwnedFd>) -> Result<Self, RoomError> {
+        let rules = Rules::parse(&opening.hosts).map_err(RoomError::BadJob)?;
+        let internal = Internal::parse(&opening.internal).map_err(RoomError::BadJob)?;
+        let resolver = match opening.pinned.is_empty() {
+            true => Resolver::servers_or_system(&opening.name_servers),
+            false => Resolver::pinned(&opening.pinned).map_err(RoomError::BadJob)?,
+        };
         let Ok([tcp, dns_udp, dns_tcp, connect]) = <[OwnedFd; 4]>::try_from(listeners) else {
             return Err(RoomError::Lost("its network has no listeners".into()));
         };
@@ -40,7 +45,8 @@ impl Door {
         let told = refused.clone();
         let terms = Terms {
             rules,
-            resolver: Resolver::System,
+            internal,
+            resolver,
             limits: Limits::default(),
             original: Arc::new(original_destination),
             events: Arc::new(move |event| told.lock().unwrap_or_else(PoisonError::into_inner).note(&event)),

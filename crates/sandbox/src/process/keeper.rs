@@ -24,7 +24,7 @@ use super::{
     wire::{self, Assignment, Failure, Ids, Looked, Opened, Plan},
     zygote::Mounts,
 };
-use crate::spec::{Egress, RoomLimits, Tier, WorkspaceMode};
+use crate::spec::{RoomLimits, Tier, WorkspaceMode};
 
 /// What every job of a room needs.
 pub(super) struct Room {
@@ -103,9 +103,9 @@ fn become_nobody(ids: Ids, is_root: bool) -> Result<(), Failure> {
 }
 
 fn open(plan: &Plan, socket: &OwnedFd, old: &OldRoot, held: Mounts) -> Result<Room, Failure> {
-    let listeners = match &plan.spec.egress {
-        Egress::Allow(rules) if !rules.is_empty() => net::with_door().map_err(Failure::at("fence the network"))?,
-        Egress::Allow(_) | Egress::Deny => Vec::new(),
+    let listeners = match plan.spec.egress.opening() {
+        Some(_) => net::with_door().map_err(Failure::at("fence the network"))?,
+        None => Vec::new(),
     };
     let protected = root::finish(plan, old, held)?;
     let looked = Looked { protected, root_read_only: root::is_read_only("/".as_ref()), landlock: 0 };

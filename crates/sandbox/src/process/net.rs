@@ -512,7 +512,7 @@ mod tests {
     };
 
     use rustix::net::sockopt::set_socket_reuseaddr;
-    use toolgate_egress::{Door, Event, Limits, Openings, Reason, Resolver, Rules, Terms, original_destination};
+    use toolgate_egress::{Door, Event, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, original_destination};
 
     use super::*;
 
@@ -724,6 +724,7 @@ mod tests {
         let events = Arc::clone(&told);
         let terms = Terms {
             rules: Rules::parse(&["allowed.com:443".into()]).unwrap(),
+            internal: Internal::default(),
             resolver: Resolver::Given(Arc::new(|_| Ok(Vec::new()))),
             limits: Limits::default(),
             original: Arc::new(original_destination),

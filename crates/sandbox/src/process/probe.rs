@@ -8,7 +8,7 @@ use toolgate_gate::Permit;
 use super::{House, receipt::protects, room::ProcessRoom};
 use crate::{
     room::{Io, Missing, Probed, Room, RoomError},
-    spec::{Egress, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode},
+    spec::{RoomSpec, Tier, TierChoice, Wall, WorkspaceMode},
 };
 
 /// What came of trying each tier, once.
@@ -94,7 +94,7 @@ fn lacks(tier: Tier, spec: &RoomSpec) -> Vec<(Wall, Missing)> {
             "Use the workspace read-only, accept the gap `protected_names` in the config, or allow user namespaces.",
         );
     }
-    if matches!(&spec.egress, Egress::Allow(rules) if !rules.is_empty()) {
+    if spec.egress.opening().is_some() {
         lack(
             Wall::Network,
             "a door to the network needs a network namespace",

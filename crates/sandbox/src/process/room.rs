@@ -39,7 +39,7 @@ use crate::{
     overlay::Changes,
     registry::RoomNote,
     room::{Io, Room, RoomError, Terminal},
-    spec::{Egress, RoomSpec, Tier, WorkspaceMode},
+    spec::{Opening, RoomSpec, Tier, WorkspaceMode},
 };
 
 /// How long a step of making a room or starting a job may take.
@@ -104,10 +104,8 @@ impl ProcessRoom {
         };
         let keeper = keeper.ok_or_else(|| RoomError::Lost("its keeper has no handle".into()))?;
         note.made(&keeper).map_err(RoomError::step("write down that a room is made"))?;
-        let door = match &spec.egress {
-            Egress::Allow(rules) if !rules.is_empty() => Some(open_door(rules, listeners, &socket)?),
-            Egress::Allow(_) | Egress::Deny => None,
-        };
+        let opening = spec.egress.opening();
+        let door = opening.map(|opening| open_door(opening, listeners, &socket)).transpose()?;
         Ok(Self {
             house: house.clone(),
             spec: spec.clone(),
@@ -412,8 +410,8 @@ fn make_private(dir: &Path, spec: &RoomSpec, tier: Tier) -> std::io::Result<()> 
 }
 
 /// Serves the room's door, and has the keeper try it before anybody else does.
-fn open_door(rules: &[String], listeners: Vec<OwnedFd>, keeper: &OwnedFd) -> Result<Door, RoomError> {
-    let door = Door::serve(rules, listeners)?;
+fn open_door(opening: &Opening, listeners: Vec<OwnedFd>, keeper: &OwnedFd) -> Result<Door, RoomError> {
+    let door = Door::serve(opening, listeners)?;
     wire::send(keeper, &(), &[]).map_err(RoomError::step("tell the keeper that the door is served"))?;
     match wire::receive(keeper).map_err(RoomError::step("hear from the keeper"))? {
         Some((Opened::Probed, _)) => Ok(door),

@@ -27,7 +27,7 @@ use super::{
     wire::{Failure, Ids, Plan},
     zygote::{Mounts, detach, detach_opened},
 };
-use crate::spec::{Egress, WorkspaceMode, WorkspaceSpec};
+use crate::spec::{WorkspaceMode, WorkspaceSpec};
 
 /// Where the room's user lives.
 pub(super) const HOME: &str = "/home/agent";
@@ -105,7 +105,7 @@ pub(super) fn prepare(ids: Ids) -> Result<OldRoot, Failure> {
 /// read-only.
 pub(super) fn finish(plan: &Plan, old: &OldRoot, held: Mounts) -> Result<bool, Failure> {
     let spec = &plan.spec;
-    if matches!(&spec.egress, Egress::Allow(rules) if !rules.is_empty()) {
+    if spec.egress.opening().is_some() {
         fs::write("/etc/resolv.conf", RESOLVER).map_err(Failure::at("name a name server"))?;
     }
     let sources = Sources::take(plan, old, held)?;

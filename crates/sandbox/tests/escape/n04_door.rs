@@ -33,7 +33,7 @@ fn scene(bench: &Bench) -> Option<Scene> {
         return None;
     };
     let (listed, other) = (Listener::new(), Listener::new());
-    let egress = Egress::Allow(vec![format!("{own}:{}", listed.port), "example.com:443".into()]);
+    let egress = Egress::to(vec![format!("{own}:{}", listed.port), "example.com:443".into()]);
     let room = bench.open(&RoomSpec { egress, ..bench.spec() });
     Some(Scene { own, listed, other, room })
 }
@@ -128,7 +128,7 @@ in_both_tiers! {
         let Some(scene) = scene(bench) else { return };
         let port = scene.other.port.to_string();
         let other = bench.open(&RoomSpec {
-            egress: Egress::Allow(vec![format!("{}:{}", scene.own, scene.listed.port)]),
+            egress: Egress::to(vec![format!("{}:{}", scene.own, scene.listed.port)]),
             ..bench.spec()
         });
         std::thread::scope(|scope| {

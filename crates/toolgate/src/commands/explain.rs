@@ -6,7 +6,7 @@ use clap::Args;
 use toolgate_contract::{AgentName, Verdict};
 use toolgate_runtime::{
     Whereabouts,
-    sandbox::{Egress, WorkspaceMode},
+    sandbox::WorkspaceMode,
 };
 
 use crate::{commands::call, problem::Problem, setup::Place, show};
@@ -76,9 +76,9 @@ fn place_line(place: &Whereabouts) -> String {
                 Some(WorkspaceMode::Overlay) => "workspace as an overlay",
                 None => "no workspace",
             };
-            let network = match &spec.egress {
-                Egress::Allow(hosts) if !hosts.is_empty() => format!("network only to {}", hosts.join(", ")),
-                Egress::Allow(_) | Egress::Deny => "no network".to_owned(),
+            let network = match spec.egress.opening() {
+                Some(opening) => format!("network only to {}", opening.hosts.join(", ")),
+                None => "no network".to_owned(),
             };
             let seen: Vec<String> = spec.visible.iter().map(|dir| dir.display().to_string()).collect();
             let seen = if seen.is_empty() { String::new() } else { format!(", sees {}", seen.join(", ")) };

@@ -169,7 +169,7 @@ impl Run {
             visible,
             hidden: hidden_from_rooms(hidden.into_iter().flatten().cloned()),
             path_prefixes: settings.path_prefixes.clone(),
-            egress: if self.net.is_empty() { Egress::Deny } else { Egress::Allow(self.net.clone()) },
+            egress: if self.net.is_empty() { Egress::Deny } else { Egress::to(self.net.clone()) },
             limits: self.limits(settings.limits),
             tier: self.tier.unwrap_or(settings.tier),
             accepted_gaps: settings.accepted_gaps.iter().copied().chain(self.accept_gap.iter().copied()).collect(),
