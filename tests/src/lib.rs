@@ -6,6 +6,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "only tests link this, and a broken bench fails the test")]
 
 pub mod dns;
+pub mod forge;
 pub mod network;
 
 use std::{
