@@ -16,8 +16,8 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 11] =
-    ["serve", "call", "turn", "tools", "check", "explain", "audit", "sandbox", "shell", "doctor", "completions"];
+const COMMANDS: [&str; 12] =
+    ["serve", "call", "turn", "tools", "check", "explain", "audit", "sandbox", "shell", "url", "doctor", "completions"];
 
 // ---- call ----
 

@@ -117,47 +117,52 @@ fn go(
     hops: &mut Vec<Hop>,
 ) -> Result<(), Stop> {
     let mut url = WebUrl::read(text)?;
-    visit(&url, &mut look_up, hops)?;
+    visit(None, &url, &mut look_up, hops)?;
     for (followed, location) in redirects.iter().enumerate() {
         if followed == MAX_REDIRECTS {
             return Err(Stop::TooManyRedirects);
         }
         let next = url.join(location)?;
-        if url.downgrades_to(&next) {
-            return Err(Stop::Downgrade);
-        }
-        visit(&next, &mut look_up, hops)?;
+        visit(Some(&url), &next, &mut look_up, hops)?;
         url = next;
     }
     Ok(())
 }
 
-fn visit(url: &WebUrl, look_up: &mut impl FnMut(&HostName) -> Answers, hops: &mut Vec<Hop>) -> Result<(), Stop> {
-    let host = url.host();
-    let judged = judge_host(host);
-    let answers = match host {
-        Host::Name(name) if judged.is_ok() => look_up(name),
-        Host::Name(_) => Answers::Unknown,
-        Host::V4(address) => Answers::Found(vec![vec![(*address).into()]]),
-        Host::V6(address) => Answers::Found(vec![vec![(*address).into()]]),
-    };
-    let addresses = match &answers {
-        Answers::Unknown => Vec::new(),
-        Answers::Found(found) => found.concat(),
-    };
+fn visit(
+    from: Option<&WebUrl>,
+    url: &WebUrl,
+    look_up: &mut impl FnMut(&HostName) -> Answers,
+    hops: &mut Vec<Hop>,
+) -> Result<(), Stop> {
+    let mut addresses: Vec<IpAddr> = url.host().address().into_iter().collect();
+    let judged = judge(from, url, look_up, &mut addresses);
     hops.push(Hop { url: url.clone(), addresses });
-    judged?;
-    match host {
-        Host::Name(name) => judge_answers(name, &answers),
-        Host::V4(_) | Host::V6(_) => Ok(()),
+    judged
+}
+
+fn judge(
+    from: Option<&WebUrl>,
+    url: &WebUrl,
+    look_up: &mut impl FnMut(&HostName) -> Answers,
+    addresses: &mut Vec<IpAddr>,
+) -> Result<(), Stop> {
+    judge_host(url.host())?;
+    if from.is_some_and(|from| from.downgrades_to(url)) {
+        return Err(Stop::Downgrade);
     }
+    let Host::Name(name) = url.host() else {
+        return Ok(());
+    };
+    let Answers::Found(found) = look_up(name) else {
+        return Err(Stop::Unknown(name.clone()));
+    };
+    addresses.extend(found.iter().flatten());
+    judge_answers(name, &found)
 }
 
 /// All or nothing: who controls a name controls which of its addresses is tried.
-fn judge_answers(name: &HostName, answers: &Answers) -> Result<(), Stop> {
-    let Answers::Found(found) = answers else {
-        return Err(Stop::Unknown(name.clone()));
-    };
+fn judge_answers(name: &HostName, found: &[Vec<IpAddr>]) -> Result<(), Stop> {
     if found.is_empty() || found.iter().any(Vec::is_empty) {
         return Err(Stop::NoAnswer(name.clone()));
     }
@@ -232,6 +237,7 @@ mod tests {
             (&["https://user:p@crates.io/"], (Some("userinfo"), &[PUBLIC])),
             (&["file:///etc/passwd"], (Some("scheme_refused"), &[PUBLIC])),
             (&["http://crates.io/"], (Some("downgrade"), &[PUBLIC])),
+            (&["http://127.0.0.1/"], (Some("loopback"), &[PUBLIC, "127.0.0.1"])),
             (&["1", "2", "3", "4", "5"], (None, &[PUBLIC])),
             (&["1", "2", "3", "4", "5", "6"], (Some("too_many_redirects"), &[PUBLIC])),
         ] {

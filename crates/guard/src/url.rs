@@ -334,7 +334,7 @@ pub enum HostProblem {
         special: Special,
     },
     /// An IPv6 address that is another way to write an IPv4 one.
-    #[error("`{address}` leads to the IPv4 address `{carried}`, which would be written as it is")]
+    #[error("`{address}` is another way to write the IPv4 address `{carried}`")]
     Carries {
         /// As written.
         address: Ipv6Addr,
@@ -516,7 +516,7 @@ fn check_port(written: Option<&str>) -> Result<(), BadUrl> {
 }
 
 /// A port in its one spelling: digits, no sign, no leading zero.
-pub(crate) fn read_port(text: &str) -> Option<u16> {
+pub fn read_port(text: &str) -> Option<u16> {
     let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
     if is_plain { text.parse().ok() } else { None }
 }

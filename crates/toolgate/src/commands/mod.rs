@@ -11,6 +11,7 @@ mod serve;
 mod shell;
 mod tools;
 mod turn;
+mod url;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Audit(audit::Audit),
     Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
+    Url(url::Url),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -46,6 +48,7 @@ impl Command {
             Self::Audit(command) => command.run(place),
             Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
+            Self::Url(command) => command.run(),
             Self::Doctor(command) => command.run(place),
             Self::Completions(command) => command.run(),
         }
