@@ -25,8 +25,19 @@ pub(crate) const RATE_LIMITED: Known =
     Known::new("rate_limited", "Too many requests were made. Wait as long as the message says.");
 const UNKNOWN_CONNECTION: Known =
     Known::new("unknown_connection", "No connection of that name is set up for the agent. Ask the operator.");
-const SECRET_UNAVAILABLE: Known =
-    Known::new("secret_unavailable", "The credentials of the connection cannot be read. Ask the operator.");
+const CONNECTION_MISMATCH: Known =
+    Known::new("connection_mismatch", "The request would leave the connection's address. Give a path below it.");
+const SECRET_MISSING: Known = Known::new(
+    "secret_missing",
+    "A secret the connection proves itself with is not there. Ask the operator to set it.",
+);
+const VAULT_LOCKED: Known = Known::new("vault_locked", "The vault of secrets is locked. Ask the operator to open it.");
+const TOKEN_REFUSED: Known =
+    Known::new("token_refused", "The connection was given no access token. Ask the operator about its settings.");
+
+/// What a connection can run into before anything is sent.
+const CONNECTION: [&Known; 5] =
+    [&UNKNOWN_CONNECTION, &CONNECTION_MISMATCH, &SECRET_MISSING, &VAULT_LOCKED, &TOKEN_REFUSED];
 
 /// What one request can run into, wherever it goes.
 const REQUEST: [&Known; 13] = [
@@ -48,5 +59,5 @@ const REQUEST: [&Known; 13] = [
 /// The part of a declaration that says how a tool fails that sends requests through a connection: what is its own, then
 /// what every such request can run into.
 pub(crate) fn connection_modes(own: &[&Known]) -> Vec<FailureMode> {
-    said(own.iter().chain(&[&UNKNOWN_CONNECTION, &SECRET_UNAVAILABLE]).chain(&REQUEST).copied())
+    said(own.iter().chain(&CONNECTION).chain(&REQUEST).copied())
 }
