@@ -9,6 +9,7 @@ mod cx;
 mod external;
 mod files;
 mod forge;
+mod git;
 mod programs;
 mod tool;
 mod utility;
@@ -35,6 +36,20 @@ pub const TOOLS: &[fn() -> Tool] = &[
     forge::pr_list::tool,
     forge::pr_merge::tool,
     forge::pr_view::tool,
+    git::blame::tool,
+    git::branch::tool,
+    git::clone::tool,
+    git::commit::tool,
+    git::diff::tool,
+    git::fetch::tool,
+    git::log::tool,
+    git::merge::tool,
+    git::pull::tool,
+    git::push::tool,
+    git::show::tool,
+    git::stash::tool,
+    git::status::tool,
+    git::tag::tool,
     programs::bash::tool,
     programs::run_code::tool,
     programs::shell::tool,

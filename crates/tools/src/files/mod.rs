@@ -9,7 +9,7 @@ mod path;
 mod slot;
 pub(crate) mod text;
 mod walk;
-mod workspace;
+pub(crate) mod workspace;
 
 pub(crate) mod delete;
 pub(crate) mod edit;

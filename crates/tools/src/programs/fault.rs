@@ -4,24 +4,24 @@ use toolgate_contract::FailureMode;
 
 use crate::files::fault::{BAD_PATH, Known, OUTSIDE, said};
 
-pub(super) const TIMED_OUT: Known =
+pub(crate) const TIMED_OUT: Known =
     Known::new("timed_out", "The time is up. Raise `timeout_seconds`, at most 600, or ask for less at once.");
-pub(super) const CPU_LIMIT: Known = Known::new("cpu_limit", "All processor time is used. Do less in one call.");
-pub(super) const OOM_KILLED: Known =
+pub(crate) const CPU_LIMIT: Known = Known::new("cpu_limit", "All processor time is used. Do less in one call.");
+pub(crate) const OOM_KILLED: Known =
     Known::new("oom_killed", "More memory was used than the room has. Work on less at a time.");
-pub(super) const PIDS_EXHAUSTED: Known =
+pub(crate) const PIDS_EXHAUSTED: Known =
     Known::new("pids_exhausted", "More processes were started than the room holds. Start fewer at once.");
-pub(super) const DISK_LIMIT: Known = Known::new("disk_limit", "More was written than the room allows. Write less.");
-pub(super) const OUTPUT_LIMIT: Known =
+pub(crate) const DISK_LIMIT: Known = Known::new("disk_limit", "More was written than the room allows. Write less.");
+pub(crate) const OUTPUT_LIMIT: Known =
     Known::new("output_limit", "More was said than anyone reads. Send the output to a file and read a part of it.");
-pub(super) const CANCELLED: Known = Known::new("cancelled", "The caller cancelled the call.");
-pub(super) const ROOM_LOST: Known = Known::new("room_lost", "The room died. Call again: a new one is made.");
+pub(crate) const CANCELLED: Known = Known::new("cancelled", "The caller cancelled the call.");
+pub(crate) const ROOM_LOST: Known = Known::new("room_lost", "The room died. Call again: a new one is made.");
 
-pub(super) const NO_PROGRAM: Known =
+pub(crate) const NO_PROGRAM: Known =
     Known::new("program_not_found", "There is no such program in the room. Use one that is installed.");
-pub(super) const NO_INTERPRETER: Known =
+pub(crate) const NO_INTERPRETER: Known =
     Known::new("interpreter_not_found", "The room has no interpreter for the language. Use another language.");
-pub(super) const BAD_COMMAND: Known =
+pub(crate) const BAD_COMMAND: Known =
     Known::new("bad_command", "`argv` is empty, or a word has a NUL byte. Name a program.");
 const BAD_ENV: Known =
     Known::new("bad_environment", "A variable has a name or a value no program can have. Use letters, digits and `_`.");
@@ -29,19 +29,19 @@ const ENV_REFUSED: Known = Known::new(
     "environment_refused",
     "A variable would change which programs or libraries run. Leave it out, or set it in a script.",
 );
-pub(super) const CODE_TOO_LONG: Known =
+pub(crate) const CODE_TOO_LONG: Known =
     Known::new("code_too_long", "Long code leaves no way to pass `stdin`. Write the code to a file and run that.");
-pub(super) const NO_TERMINAL: Known =
+pub(crate) const NO_TERMINAL: Known =
     Known::new("unknown_terminal", "No terminal has that name, or it was closed. Open one with `terminal_open`.");
-pub(super) const TOO_MANY_TERMINALS: Known =
+pub(crate) const TOO_MANY_TERMINALS: Known =
     Known::new("too_many_terminals", "Too many terminals are open. Close one with `terminal_close`.");
-pub(super) const BAD_KEY: Known = Known::new("bad_key", "There is no such key. The message names the nearest.");
-pub(super) const NOTHING_TYPED: Known =
+pub(crate) const BAD_KEY: Known = Known::new("bad_key", "There is no such key. The message names the nearest.");
+pub(crate) const NOTHING_TYPED: Known =
     Known::new("nothing_typed", "Neither `text` nor `keys` holds anything. Give one of them.");
 
-const WALL_MISSING: Known =
+pub(crate) const WALL_MISSING: Known =
     Known::new("wall_missing", "This machine cannot put up a wall the room must have. Ask the operator.");
-const ROOM_FAILED: Known = Known::new("room_failed", "The room could not be made. Ask the operator.");
+pub(crate) const ROOM_FAILED: Known = Known::new("room_failed", "The room could not be made. Ask the operator.");
 
 /// The part of a declaration that says how a program that runs to its end fails.
 pub(super) fn run_modes(own: &[&Known]) -> Vec<FailureMode> {

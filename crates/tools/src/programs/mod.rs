@@ -4,10 +4,10 @@
 //! and judges them, the room decides what they can do.
 
 mod ended;
-mod fault;
+pub(crate) mod fault;
 mod job;
 #[cfg(test)]
-mod stage;
+pub(crate) mod stage;
 
 pub(crate) mod bash;
 pub(crate) mod run_code;

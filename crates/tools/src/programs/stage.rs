@@ -15,7 +15,7 @@ use crate::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, Tool,
 
 /// What a room was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(crate) enum Asked {
     Run(Job),
     Reaching(Job, Reach),
     Open(Job, TerminalSize),
@@ -25,10 +25,10 @@ pub(super) enum Asked {
 }
 
 /// A workspace and a room.
-pub(super) struct Stage {
+pub(crate) struct Stage {
     dir: TempDir,
     room: Arc<Noting>,
-    pub(super) stop: StopFlag,
+    pub(crate) stop: StopFlag,
 }
 
 #[derive(Default)]
@@ -39,18 +39,18 @@ struct Noting {
 
 impl Stage {
     /// A room that gives these answers to what it runs, in order.
-    pub(super) fn answering(answers: impl IntoIterator<Item = Result<Ran, Fault>>) -> Self {
+    pub(crate) fn answering(answers: impl IntoIterator<Item = Result<Ran, Fault>>) -> Self {
         let room = Noting { answers: Mutex::new(answers.into_iter().collect()), ..Noting::default() };
         Self { dir: tempfile::tempdir().unwrap(), room: Arc::new(room), stop: StopFlag::default() }
     }
 
     /// A room in which everything works and says nothing.
-    pub(super) fn quiet() -> Self {
+    pub(crate) fn quiet() -> Self {
         Self::answering([])
     }
 
     /// Calls a tool the way the runtime does. Whatever goes wrong must be declared.
-    pub(super) fn call(&self, tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault> {
+    pub(crate) fn call(&self, tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault> {
         let tool = tool();
         let workspace = Workspace::open(self.dir.path(), Protected::default()).unwrap();
         let cx = Cx::new(Hands {
@@ -77,12 +77,12 @@ impl Stage {
     }
 
     /// What the room was asked for so far.
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.room.asked.lock().unwrap().clone()
     }
 
     /// The one job the room ran.
-    pub(super) fn job(&self) -> Job {
+    pub(crate) fn job(&self) -> Job {
         match self.asked().as_slice() {
             [Asked::Run(job)] => job.clone(),
             other => panic!("one job was expected: {other:?}"),
@@ -90,13 +90,13 @@ impl Stage {
     }
 
     /// The real path of the workspace.
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.dir.path().to_str().unwrap().to_owned()
     }
 }
 
 /// A program that exited after 7 ms.
-pub(super) fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
+pub(crate) fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
     let stream = |text: &str| Stream {
         text: text.to_owned(),
         bytes: text.len() as u64,

@@ -1,0 +1,343 @@
+//! One git in the call's room.
+//!
+//! A command line is put together from fixed words and from names that were read (`name.rs`): a name stands behind
+//! `--end-of-options` or `--`, or is the rest of an option's own word, so that none is taken for an option.
+//!
+//! Git sees the repository through a directory of its own in the room. That one has links to the repository's objects
+//! and refs, and a config that was written here; the repository's config, hooks and whatever else lies beside them are
+//! not there. So nothing a repository brings along is run: not because each way is known and shut, but because git is
+//! not told about any.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use toolgate_contract::{Ending, Fault, Job, JobLimits, Ran, Reach, Stream};
+
+use super::{
+    fault::{self, TIMED_OUT},
+    name::{Named, Plain, RepoPath},
+    remote::Remote,
+    repository::Repository,
+};
+use crate::{
+    Cx,
+    programs::fault::{
+        CANCELLED, CPU_LIMIT, DISK_LIMIT, NO_PROGRAM, OOM_KILLED, OUTPUT_LIMIT, PIDS_EXHAUSTED, ROOM_LOST,
+    },
+};
+
+/// Seconds a git gets that works on files of this machine.
+pub(super) const LOCAL_SECONDS: u64 = 120;
+/// Seconds a git gets that talks to a remote.
+pub(super) const REMOTE_SECONDS: u64 = 600;
+
+/// Half of what is kept of a stream: its head. Lists are read from there.
+const HEAD: usize = 1 << 20;
+
+/// A git that is to run.
+#[derive(Debug)]
+pub(super) struct Git {
+    words: Vec<String>,
+    stdin: Vec<u8>,
+    shape: Shape,
+}
+
+/// What is done with the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// They are one command.
+    Command,
+    /// They are `ls-files`, and what it lists goes into the index.
+    Stage,
+    /// They are `ls-files --stage`, of which only submodules are said.
+    Submodules,
+}
+
+impl Git {
+    /// The command of this name. Paths are taken as they are, without patterns.
+    pub(super) fn new(verb: &'static str) -> Self {
+        let mut git = Self::with_patterns(verb);
+        git.words.insert(0, "--literal-pathspecs".to_owned());
+        git
+    }
+
+    /// The same where paths may be patterns.
+    pub(super) fn with_patterns(verb: &'static str) -> Self {
+        let words = ["--no-pager", "--no-optional-locks", verb].map(str::to_owned).to_vec();
+        Self { words, stdin: Vec::new(), shape: Shape::Command }
+    }
+
+    /// Puts files into the index as they are: those that changed and, if `new` is set, those that are not there yet.
+    ///
+    /// `git add` would look into submodules, with the config that it finds there.
+    pub(super) fn stage(paths: &[RepoPath], new: bool) -> Self {
+        let list = Self::new("ls-files").flags(&["-z", "--modified", "--deleted"]);
+        let list = if new { list.flags(&["--others", "--exclude-standard"]) } else { list };
+        Self { shape: Shape::Stage, ..list.paths(paths) }
+    }
+
+    /// Lists the submodules of the index, as `ls-files --stage -z` does.
+    pub(super) fn submodules() -> Self {
+        Self { shape: Shape::Submodules, ..Self::new("ls-files").flags(&["-z", "--stage"]) }
+    }
+
+    /// Adds options.
+    pub(super) fn flags(mut self, flags: &[&'static str]) -> Self {
+        self.words.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
+    /// Adds an option if it is wanted.
+    pub(super) fn flag_if(self, wanted: bool, flag: &'static str) -> Self {
+        if wanted { self.flags(&[flag]) } else { self }
+    }
+
+    /// Adds an option with a value, as one word.
+    pub(super) fn option(mut self, name: &'static str, value: &impl Named) -> Self {
+        self.words.push(format!("{name}={}", value.as_str()));
+        self
+    }
+
+    /// Adds an option with a number, as one word.
+    pub(super) fn number(mut self, name: &'static str, value: u32) -> Self {
+        self.words.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Adds the lines from one to another, as `git blame` takes them.
+    pub(super) fn lines(mut self, first: u32, last: u32) -> Self {
+        self.words.push(format!("-L{first},{last}"));
+        self
+    }
+
+    /// Adds names. No option comes after them.
+    pub(super) fn names(mut self, names: &[&dyn Named]) -> Self {
+        self.words.push("--end-of-options".to_owned());
+        self.words.extend(names.iter().map(|name| name.as_str().to_owned()));
+        self
+    }
+
+    /// Adds a name to a command that does not know where its options end. It never begins with `-`.
+    pub(super) fn name(mut self, name: &impl Named) -> Self {
+        self.words.push(name.as_str().to_owned());
+        self
+    }
+
+    /// Adds paths, or patterns. Nothing but paths comes after them.
+    pub(super) fn paths<N: Named>(mut self, paths: &[N]) -> Self {
+        self.words.push("--".to_owned());
+        self.words.extend(paths.iter().map(|path| path.as_str().to_owned()));
+        self
+    }
+
+    /// Gives it text to read.
+    pub(super) fn stdin(self, text: &Plain) -> Self {
+        Self { stdin: text.as_str().as_bytes().to_vec(), ..self }
+    }
+
+    /// Runs it in a repository. It ended by itself, with whatever status.
+    pub(super) fn run(self, cx: &Cx, repository: &Repository) -> Result<Ran, Fault> {
+        let job = self.job(cx, Some(repository), None, LOCAL_SECONDS)?;
+        by_itself(cx.programs()?.run(&job, cx.stop_flag())?)
+    }
+
+    /// Runs it in a repository. It ended well.
+    pub(super) fn done(self, cx: &Cx, repository: &Repository) -> Result<Ran, Fault> {
+        let ran = self.run(cx, repository)?;
+        if worked(&ran) { Ok(ran) } else { Err(fault::of_git(&ran)) }
+    }
+
+    /// Runs it in a repository or, without one, in the workspace, with a way to a remote. It ended by itself.
+    pub(super) fn reach(self, cx: &Cx, repository: Option<&Repository>, remote: &Remote) -> Result<Ran, Fault> {
+        let job = self.job(cx, repository, Some(remote), REMOTE_SECONDS)?;
+        let reach = Reach { hosts: vec![remote.target()], credential: remote.credential() };
+        by_itself(cx.programs()?.run_reaching(&job, &reach, cx.stop_flag())?)
+    }
+
+    fn job(
+        self,
+        cx: &Cx,
+        repository: Option<&Repository>,
+        remote: Option<&Remote>,
+        seconds: u64,
+    ) -> Result<Job, Fault> {
+        let mut chance = [0; 16];
+        cx.random(&mut chance)?;
+        let scratch = format!("git-{:032x}", u128::from_ne_bytes(chance));
+        let (paths, config) = match repository {
+            Some(repository) => {
+                (repository.paths(), repository.config(remote.map(Remote::settings).unwrap_or_default()))
+            }
+            None => (Default::default(), String::new()),
+        };
+        let script = format!("{PREPARE}{}", self.shape.script());
+        let mut argv = vec!["sh".to_owned(), "-c".to_owned(), script, "git".to_owned(), scratch, settings(remote)];
+        argv.extend(paths);
+        argv.push(config);
+        argv.extend(remote.map(Remote::options).unwrap_or_default());
+        argv.extend(self.words);
+        Ok(Job {
+            argv,
+            cwd: repository.map(|repository| repository.place().to_owned()).unwrap_or_default(),
+            env: BTreeMap::new(),
+            stdin: self.stdin,
+            limits: JobLimits {
+                wall: Duration::from_secs(seconds),
+                keep_bytes: 2 * HEAD,
+                keep_lines: 2 * HEAD,
+                ..JobLimits::default()
+            },
+        })
+    }
+}
+
+impl Shape {
+    fn script(self) -> &'static str {
+        match self {
+            Self::Command => "git \"$@\"\n",
+            // A repository in the work tree that is none of its submodules is listed with a slash.
+            Self::Stage => {
+                "git \"$@\" >\"$scratch/all\"\n\
+                 grep -zv '/$' \"$scratch/all\" >\"$scratch/files\" || :\n\
+                 git update-index -z --add --remove --replace --stdin <\"$scratch/files\"\n"
+            }
+            Self::Submodules => {
+                "git \"$@\" >\"$scratch/all\"\n\
+                 grep -z '^160000 ' \"$scratch/all\" || :\n"
+            }
+        }
+    }
+}
+
+/// What comes before git. All it is given is quoted, and nothing of it is a command.
+const PREPARE: &str = r#"set -eu
+scratch=$TMPDIR/$1 settings=$2 own=$3 shared=$4 tree=$5 config=$6
+shift 6
+mkdir "$scratch"
+trap 'rm -rf "$scratch"' EXIT
+printf %s "$settings" >"$scratch/settings"
+export GIT_CONFIG_GLOBAL="$scratch/settings" GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
+export GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null
+if [ "$own" ]; then
+    mkdir "$scratch/git"
+    printf %s "$config" >"$scratch/git/config"
+    [ -e "$shared/logs" ] || mkdir "$shared/logs" 2>/dev/null || :
+    ln -s "$shared/HEAD" "$shared/objects" "$shared/refs" "$shared/packed-refs" "$shared/logs" "$shared/info" \
+        "$shared/shallow" "$shared/worktrees" "$scratch/git"
+    export GIT_DIR="$own" GIT_COMMON_DIR="$scratch/git" GIT_WORK_TREE="$tree"
+fi
+"#;
+
+/// What git is told whatever it works on.
+const SETTINGS: &str = "\
+[advice]
+	detachedHead = false
+[core]
+	attributesFile = /dev/null
+	editor = false
+	excludesFile = /dev/null
+	fsmonitor = false
+	hooksPath = /dev/null
+	protectHFS = true
+	protectNTFS = true
+	quotePath = false
+[commit]
+	gpgSign = false
+[tag]
+	gpgSign = false
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[rerere]
+	enabled = false
+[init]
+	defaultBranch = main
+	templateDir =
+[submodule]
+	recurse = false
+[fetch]
+	recurseSubmodules = false
+[push]
+	recurseSubmodules = no
+[transfer]
+	credentialsInUrl = die
+	fsckObjects = true
+[http]
+	followRedirects = false
+	sslVerify = true
+[protocol]
+	allow = never
+";
+
+/// How a secure shell is started. It reads no settings of anyone's, asks nobody, and trusts no host it does not know.
+const SSH: &str = "\
+[core]
+	sshCommand = ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o ProxyCommand=none -o ProxyJump=none \
+-o PermitLocalCommand=no -o ClearAllForwardings=yes -o ForwardAgent=no -o ControlPath=none -o EscapeChar=none
+[ssh]
+	variant = ssh
+";
+
+fn settings(remote: Option<&Remote>) -> String {
+    let mut settings = SETTINGS.to_owned();
+    if let Some(remote) = remote {
+        // Writing to a string does not fail.
+        let _ = write!(settings, "[protocol \"{}\"]\n\tallow = always\n{SSH}", remote.scheme());
+    }
+    settings
+}
+
+/// Did it say that all went well?
+pub(super) fn worked(ran: &Ran) -> bool {
+    ran.ending == Ending::Exited { code: 0 }
+}
+
+/// What a git that ended by itself said, or why it was ended.
+fn by_itself(ran: Ran) -> Result<Ran, Fault> {
+    match ran.ending {
+        Ending::Exited { code: 127 } => {
+            Err(NO_PROGRAM.failed("there is no `git` in the room", "Ask the operator to install git."))
+        }
+        Ending::Exited { .. } => Ok(ran),
+        Ending::Signaled { signal } => {
+            Err(fault::GIT_FAILED.failed(format!("git was ended by signal {signal}"), "Try again."))
+        }
+        Ending::TimedOut => {
+            let seconds = ran.usage.wall_ms / 1000;
+            Err(TIMED_OUT.failed(format!("git was ended after {seconds} s"), "Ask for less at once."))
+        }
+        Ending::CpuLimit => Err(CPU_LIMIT.failed("git used all of its processor time", "Ask for less at once.")),
+        Ending::OomKilled => Err(OOM_KILLED.failed("git used more memory than the room has", "Ask for less at once.")),
+        Ending::PidsExhausted => {
+            Err(PIDS_EXHAUSTED.failed("git started more processes than the room holds", "Ask for less at once."))
+        }
+        Ending::DiskLimit => Err(DISK_LIMIT.failed("git wrote more than the room allows", "Ask for less at once.")),
+        Ending::OutputLimit => {
+            Err(OUTPUT_LIMIT.failed("git said more than anyone reads", "Ask for less, such as fewer `paths`."))
+        }
+        Ending::Cancelled => {
+            Err(CANCELLED.failed("the caller cancelled the call", "Call again if it is still wanted."))
+        }
+        Ending::RoomLost => {
+            Err(ROOM_LOST.failed("the room died around git", "Call again: a new room is made.").retryable())
+        }
+    }
+}
+
+/// The part of a stream that was kept from its beginning without a gap.
+pub(super) fn head(stream: &Stream) -> &str {
+    if stream.shown_bytes == stream.bytes {
+        return &stream.text;
+    }
+    let missing = format!(", {} bytes not shown ...]\n", stream.bytes - stream.shown_bytes);
+    let end = stream.text.find(&missing).and_then(|at| stream.text[..at].rfind("[... ")).unwrap_or(0);
+    &stream.text[..end]
+}
+
+/// The parts of a stream that have a NUL behind them, and whether that is all of them.
+pub(super) fn records(stream: &Stream) -> (Vec<&str>, bool) {
+    let mut records: Vec<&str> = head(stream).split('\0').collect();
+    // What is behind the last one is nothing, or was cut.
+    records.pop();
+    (records, stream.shown_bytes == stream.bytes)
+}

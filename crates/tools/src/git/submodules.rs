@@ -1,0 +1,152 @@
+//! Submodules of a fresh clone, one by one.
+//!
+//! Git is not asked to get them: it would follow whatever `.gitmodules` says. Each address is read and judged like the
+//! one that was cloned, and each goes where the commit has a submodule and nowhere else. Theirs in turn are left alone.
+
+use std::io::Read as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolgate_contract::Fault;
+use toolgate_guard::git_url::GitUrl;
+
+use super::{
+    clone::cloning,
+    config,
+    fault::{self, SUBMODULE},
+    git::{Git, records, worked},
+    name::{Named as _, Plain, Revision},
+    remote::Remote,
+    repository::Repository,
+};
+use crate::{
+    Cx,
+    files::{fault::NOT_FOUND, text::brief},
+};
+
+/// How many there may be.
+const MOST: usize = 50;
+/// More than a `.gitmodules` ever has.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// A submodule that came along.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Submodule {
+    /// Where it is, relative to the repository.
+    path: String,
+    /// Where it came from.
+    url: String,
+    /// The commit that is checked out.
+    commit: String,
+}
+
+/// Gets the submodules of a repository that was cloned from this remote.
+pub(super) fn get(
+    cx: &Cx,
+    repository: &Repository,
+    from: &Remote,
+    connection: Option<&str>,
+) -> Result<Vec<Submodule>, Fault> {
+    let wanted = wanted(cx, repository)?;
+    let mut got = Vec::new();
+    for (path, commit, address) in wanted {
+        cx.check()?;
+        let address = resolved(from.url(), &address).ok_or_else(|| unfit(&path, "its address leads nowhere"))?;
+        let remote = Remote::at(&address, None)?;
+        // Credentials go to the host they are for. For another one the submodule must be public.
+        let remote = match remote.target() == from.target() && remote.scheme() == from.scheme() {
+            true => Remote::at(&address, connection)?,
+            false => remote,
+        };
+        got.push(one(cx, repository, path, commit, &remote)?);
+    }
+    Ok(got)
+}
+
+/// Path, commit and address of each submodule that both the index and `.gitmodules` know.
+fn wanted(cx: &Cx, repository: &Repository) -> Result<Vec<(String, String, String)>, Fault> {
+    let ran = Git::submodules().done(cx, repository)?;
+    let (listed, complete) = records(&ran.stdout);
+    if !complete || ran.stdout.lossy || listed.len() > MOST {
+        return Err(SUBMODULE.failed(format!("there are more than {MOST} submodules"), "Clone them one by one."));
+    }
+    let addresses = addresses(cx, repository)?;
+    let read = |line: &str| {
+        let (about, path) = line.split_once('\t')?;
+        let commit = about.split(' ').nth(1)?.to_owned();
+        let address = addresses.iter().find(|(at, _)| at == path)?.1.clone();
+        Some((path.to_owned(), commit, address))
+    };
+    Ok(listed.into_iter().filter_map(read).collect())
+}
+
+/// Path and address of each submodule in `.gitmodules`.
+fn addresses(cx: &Cx, repository: &Repository) -> Result<Vec<(String, String)>, Fault> {
+    let path = format!("{}/.gitmodules", repository.place());
+    let file = match cx.workspace()?.open_file(&path) {
+        Ok(file) => file,
+        Err(fault) if NOT_FOUND.is(&fault) => return Ok(Vec::new()),
+        Err(fault) => return Err(fault),
+    };
+    let mut text = String::new();
+    let read = file.file.take(LONGEST_FILE).read_to_string(&mut text);
+    read.map_err(|_| unfit(".gitmodules", "the file is not text"))?;
+    let settings = config::read(&text)?;
+    let of = |name: &Option<String>, key: &str| {
+        let is_it = |s: &&config::Setting| s.section == "submodule" && s.subsection == *name && s.key == key;
+        settings.iter().rev().find(is_it).map(|setting| setting.value.clone())
+    };
+    let mut found = Vec::new();
+    for setting in settings.iter().filter(|s| s.section == "submodule" && s.key == "path") {
+        found.extend(of(&setting.subsection, "url").map(|url| (setting.value.clone(), url)));
+    }
+    Ok(found)
+}
+
+/// The address of a submodule, which may be relative to the repository's own.
+fn resolved(base: &GitUrl, address: &str) -> Option<String> {
+    if !address.starts_with("./") && !address.starts_with("../") {
+        return Some(address.to_owned());
+    }
+    let (mut path, mut rest) = (base.path.trim_end_matches('/'), address);
+    loop {
+        if let Some(after) = rest.strip_prefix("./") {
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("../") {
+            (path, rest) = (path.rsplit_once('/')?.0, after);
+        } else {
+            break;
+        }
+    }
+    let whole = base.to_string();
+    let before = whole.strip_suffix(base.path.as_str())?;
+    Some(format!("{before}{path}/{rest}"))
+}
+
+fn one(cx: &Cx, repository: &Repository, path: String, commit: String, remote: &Remote) -> Result<Submodule, Fault> {
+    let place = format!("{}/{path}", repository.place());
+    // The checkout made an empty directory for it. A link in its way would put it elsewhere.
+    let made = cx.workspace()?.open_listed(place.as_bytes());
+    made.map_err(|_| unfit(&path, "its directory was not made by the checkout"))?;
+
+    let names = (Plain::address(remote.url()), Plain::directory(&place));
+    let ran = cloning().flags(&["--no-checkout"]).names(&[&names.0, &names.1]).reach(cx, None, remote)?;
+    if !worked(&ran) {
+        return Err(fault::of_remote(&ran));
+    }
+    let submodule = Repository::open(cx, Some(&place))?;
+    let revision = Revision::one(&commit)?;
+    let checkout =
+        || Git::new("checkout").flags(&["--quiet", "--detach", "--no-recurse-submodules"]).names(&[&revision]);
+    if !worked(&checkout().run(cx, &submodule)?) {
+        return Err(unfit(&path, &format!("its repository does not have the commit `{}`", revision.as_str())));
+    }
+    Ok(Submodule { path, url: remote.url().to_string(), commit })
+}
+
+fn unfit(path: &str, why: &str) -> Fault {
+    SUBMODULE.failed(
+        format!("the submodule in `{}` cannot be had: {why}", brief(path)),
+        "Clone without `submodules`, then clone it by itself.",
+    )
+}
