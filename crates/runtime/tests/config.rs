@@ -81,7 +81,7 @@ fn every_example_loads_and_names_only_tools_that_exist() {
         }
     }
     names.sort();
-    assert_eq!(names, ["commands", "minimal", "project", "read-only", "rooms", "team"]);
+    assert_eq!(names, ["commands", "minimal", "project", "read-only", "rooms", "team", "web"]);
 }
 
 #[test]
@@ -251,8 +251,11 @@ fn agents_without_a_level_start_where_trust_says() {
 fn places_follow_the_sandboxing_block() {
     let house = House::new();
     assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), Place::Inline);
-    assert_eq!(house.load().unwrap().backend_for(Category::Web), Place::DenyAll);
-    for category in [Category::Terminal, Category::CodeExecution] {
+    assert_eq!(house.load().unwrap().backend_for(Category::Database), Place::DenyAll);
+    for category in [Category::Web, Category::ExternalData] {
+        assert_eq!(house.load().unwrap().backend_for(category), Place::Inline);
+    }
+    for category in [Category::Terminal, Category::CodeExecution, Category::VersionControl] {
         assert_eq!(house.load().unwrap().backend_for(category), Place::Room);
     }
     house.user(
@@ -748,7 +751,9 @@ fn an_approval_is_bound_to_everything_that_decides() {
         assert_ne!(digest(&format!("{text}{more}")), before, "{more}");
     }
     assert_ne!(digest("actions: { payroll:run: low }\n"), digest("actions: { payroll:run: high }\n"));
-    assert_ne!(digest("sandboxing: { overrides: { git: subprocess } }\n"), digest(""));
+    assert_ne!(digest("sandboxing: { overrides: { database: subprocess } }\n"), digest(""));
+    assert_ne!(digest("egress: { hostname_allowlist: [a.internal] }\n"), digest(""));
+    assert_ne!(digest("egress: { dns_rebinding_mitigation: false }\n"), digest(""));
     assert_eq!(digest(&text.replace("max_rooms: 8", "max_rooms: 9")), before, "how long a room lives decides nothing");
 }
 
@@ -1690,7 +1695,7 @@ fn a_later_trusted_file_goes_on_top() {
 const LOOSER: &[(&str, u64, u64, &str)] = &[
     ("actions:\n  payroll:run: low\n", 1, 1, "`actions`"),
     ("version: 1\nsandboxing:\n  overrides: { web: docker }\n", 3, 21, "backend `docker` for category `web`"),
-    ("sandboxing: { overrides: { git: subprocess } }\n", 1, 33, "backend `subprocess` for category `version_control`"),
+    ("sandboxing: { overrides: { mcp: subprocess } }\n", 1, 33, "backend `subprocess` for category `mcp`"),
     ("sandboxing: { default_backend: subprocess }\n", 1, 32, "backend `subprocess` for category"),
     ("sandboxing:\n  docker: {}\n", 2, 3, "`docker`"),
     ("sandboxing:\n  k8s: {}\n", 2, 3, "`k8s`"),

@@ -274,7 +274,7 @@ async fn a_tool_that_wants_a_key_does_not_run_without_one() {
 async fn a_tool_that_needs_a_room_is_refused_where_there_is_none() {
     let runs = ToolDef {
         needs: Needs { exec: true, ..Needs::NOTHING },
-        category: Category::VersionControl,
+        category: Category::Memory,
         safety: SafetyClass::Write,
         ..probe()
     };
