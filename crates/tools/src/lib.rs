@@ -13,6 +13,7 @@ mod git;
 mod programs;
 mod tool;
 mod utility;
+mod web;
 mod web_fault;
 #[cfg(test)]
 mod web_stage;
@@ -67,4 +68,9 @@ pub const TOOLS: &[fn() -> Tool] = &[
     utility::json_format::tool,
     utility::string_stats::tool,
     utility::url_encode::tool,
+    web::fetch_url::tool,
+    web::html_parse::tool,
+    web::http_request::tool,
+    web::read_webpage::tool,
+    web::web_search::tool,
 ];

@@ -23,6 +23,14 @@ const BAD_RESPONSE: Known = Known::new("bad_response", "What the host sent is no
 const BAD_HEADER: Known = Known::new("bad_header", "A header cannot be sent. The message names it and says why.");
 pub(crate) const RATE_LIMITED: Known =
     Known::new("rate_limited", "Too many requests were made. Wait as long as the message says.");
+const REDIRECT_REFUSED: Known = Known::new(
+    "redirect_refused",
+    "The server sends on to an address that is refused. The message names it and says why. Use another address.",
+);
+const TOO_MANY_REDIRECTS: Known =
+    Known::new("too_many_redirects", "The server sends on again and again. Use the address it leads to.");
+pub(crate) const ROBOTS_REFUSED: Known =
+    Known::new("robots_refused", "The server's `robots.txt` asks programs not to fetch this. Use another source.");
 const UNKNOWN_CONNECTION: Known =
     Known::new("unknown_connection", "No connection of that name is set up for the agent. Ask the operator.");
 const CONNECTION_MISMATCH: Known =
@@ -60,4 +68,14 @@ const REQUEST: [&Known; 13] = [
 /// what every such request can run into.
 pub(crate) fn connection_modes(own: &[&Known]) -> Vec<FailureMode> {
     said(own.iter().chain(&CONNECTION).chain(&REQUEST).copied())
+}
+
+/// The same for a tool that goes where its arguments say: servers may send it on.
+pub(crate) fn web_modes(own: &[&Known]) -> Vec<FailureMode> {
+    said(own.iter().chain(&[&REDIRECT_REFUSED, &TOO_MANY_REDIRECTS]).chain(&REQUEST).copied())
+}
+
+/// The same for a tool that asks the operator's search engine, which may be behind a connection.
+pub(crate) fn search_modes(own: &[&Known]) -> Vec<FailureMode> {
+    said(own.iter().chain(&CONNECTION).chain(&[&REDIRECT_REFUSED, &TOO_MANY_REDIRECTS]).chain(&REQUEST).copied())
 }

@@ -25,6 +25,7 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("echo", "code:read", SafetyClass::Read, Files::None, 2),
     ("edit", "code:write", SafetyClass::Write, Files::Write, 30),
     ("external_data", "external_data:request", SafetyClass::Network, Files::None, 130),
+    ("fetch_url", "external_data:request", SafetyClass::Network, Files::None, 45),
     ("find", "code:read", SafetyClass::Read, Files::Read, 30),
     ("generate_password", "code:read", SafetyClass::Read, Files::None, 1),
     ("generate_uuid", "code:read", SafetyClass::Read, Files::None, 1),
@@ -45,6 +46,8 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("git_tag", "vcs:branch", SafetyClass::Write, Files::Write, 180),
     ("grep", "code:read", SafetyClass::Read, Files::Read, 30),
     ("hash_text", "code:read", SafetyClass::Read, Files::None, 2),
+    ("html_parse", "code:read", SafetyClass::Read, Files::None, 10),
+    ("http_request", "comms:external", SafetyClass::Network, Files::None, 310),
     ("json_format", "code:read", SafetyClass::Read, Files::None, 2),
     ("ls", "code:read", SafetyClass::Read, Files::Read, 10),
     ("pr_comment", "comms:external", SafetyClass::Network, Files::None, 120),
@@ -53,6 +56,7 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("pr_merge", "vcs:push", SafetyClass::Network, Files::None, 120),
     ("pr_view", "vcs:read", SafetyClass::Network, Files::None, 120),
     ("read", "code:read", SafetyClass::Read, Files::Read, 30),
+    ("read_webpage", "external_data:request", SafetyClass::Network, Files::None, 45),
     ("run_code", "code:write", SafetyClass::Write, Files::Write, 630),
     ("shell", "code:write", SafetyClass::Write, Files::Write, 630),
     ("string_stats", "code:read", SafetyClass::Read, Files::None, 1),
@@ -61,6 +65,7 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("terminal_read", "code:read", SafetyClass::Write, Files::Write, 60),
     ("terminal_send", "code:write", SafetyClass::Write, Files::Write, 30),
     ("url_encode", "code:read", SafetyClass::Read, Files::None, 1),
+    ("web_search", "external_data:request", SafetyClass::Network, Files::None, 45),
     ("write", "code:write", SafetyClass::Write, Files::Write, 30),
 ];
 
@@ -79,8 +84,23 @@ const EXAMPLE_FILES: &[(&str, &str)] = &[
     ("tests/road.rs", "#[test]\nfn passes() {}\n"),
 ];
 
+const EXAMPLE_FOUND: &str =
+    r#"{"results": [{"url": "https://example.com/found", "title": "Found", "content": "What it says."}]}"#;
+
 /// What the servers say that the examples speak of: to what, of which type, and with which words.
 const EXAMPLE_ANSWERS: &[(&str, &str, &str)] = &[
+    ("GET https://example.com/", "text/html", "<title>Example</title><h1>Example</h1><p>A page.</p>"),
+    ("GET https://example.com/article", "text/html", "<title>Article</title><p>Words and <a href=/more>more</a>.</p>"),
+    (
+        "GET https://search.example/search?q=landlock%20kernel%20documentation&format=json",
+        "application/json",
+        EXAMPLE_FOUND,
+    ),
+    (
+        "GET https://search.example/search?q=site%3Aexample.com%20changelog&format=json",
+        "application/json",
+        EXAMPLE_FOUND,
+    ),
     ("GET /v1/customers?name=Ada", "application/json", r#"[{"id": 7, "name": "Ada"}]"#),
     ("POST /api/v1/repos/ada/engine/pulls", "application/json", EXAMPLE_PULL),
     ("GET /api/v1/repos/ada/engine/pulls?state=open&limit=30&page=1", "application/json", "[]"),

@@ -67,7 +67,11 @@ fn choose(bytes: &[u8], content_type: Option<&str>) -> &'static Encoding {
         None if bytes.starts_with(b"<\0") => UTF_16LE,
         None if bytes.starts_with(b"\0<") => UTF_16BE,
         Some(said) if said == UTF_16LE || said == UTF_16BE => {
-            if is_utf8 && !bytes.contains(&0) { UTF_8 } else { said }
+            if is_utf8 && !bytes.contains(&0) {
+                UTF_8
+            } else {
+                said
+            }
         }
         // In one byte for one letter there is nothing that is not some letter, so only the bytes can tell.
         Some(said) if said != UTF_8 && !(is_utf8 && said.is_single_byte()) => said,
@@ -112,9 +116,8 @@ fn by_meta(head: &[u8]) -> Option<&'static Encoding> {
         if tag.name.as_slice() != b"meta" {
             return None;
         }
-        let attribute = |name: &str| {
-            tag.attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
-        };
+        let attribute =
+            |name: &str| tag.attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned());
         if let Some(label) = attribute("charset") {
             return named(&label);
         }

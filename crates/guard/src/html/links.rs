@@ -48,7 +48,8 @@ impl Base {
         let page = address.and_then(|address| Url::parse(address).ok());
         let page = page.filter(|url| url.as_str().len() <= LONGEST_URL && is_web(url));
         let elements = document.tree.elements(NodeId::DOCUMENT);
-        let mut said = elements.filter(|(_, element)| element.name() == "base").filter_map(|(_, e)| e.attribute("href"));
+        let mut said =
+            elements.filter(|(_, element)| element.name() == "base").filter_map(|(_, e)| e.attribute("href"));
         let own = said.next().and_then(|href| match &page {
             Some(page) => page.join(href.trim()).ok(),
             None => Url::parse(href.trim()).ok(),
@@ -85,7 +86,8 @@ impl Base {
             url.set_fragment(None);
             url
         };
-        url.fragment().is_some() && self.page.as_ref().is_some_and(|page| without_fragment(page) == without_fragment(url))
+        url.fragment().is_some()
+            && self.page.as_ref().is_some_and(|page| without_fragment(page) == without_fragment(url))
     }
 }
 

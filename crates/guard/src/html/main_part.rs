@@ -117,7 +117,8 @@ fn is_frame(element: &Element) -> bool {
     let by_role = element.attribute("role").is_some_and(|role| {
         matches!(role, "alertdialog" | "banner" | "complementary" | "contentinfo" | "dialog" | "navigation" | "search")
     });
-    by_role || matches!(element.name(), "aside" | "button" | "dialog" | "footer" | "input" | "nav" | "select" | "textarea")
+    by_role
+        || matches!(element.name(), "aside" | "button" | "dialog" | "footer" | "input" | "nav" | "select" | "textarea")
 }
 
 /// The words that frames are named with, as the beginning of a word in a class or an id.

@@ -28,7 +28,7 @@ pub use tables::Table;
 
 use links::Base;
 use render::{Voice, render};
-use tree::{NodeId, Step, Tree};
+use tree::{Element, NodeId, Step, Tree};
 
 /// A page that was read.
 #[derive(Debug)]
@@ -101,8 +101,23 @@ impl Document {
     }
 
     /// The elements with this class, in the order of the page.
-    pub fn with_class<'d>(&'d self, class: &str) -> impl Iterator<Item = Part<'d>> {
-        Part { document: self, node: NodeId::DOCUMENT }.with_class(class)
+    pub fn with_class(&self, class: &str) -> impl Iterator<Item = Part<'_>> {
+        self.parts(move |element| element.has_class(class))
+    }
+
+    /// The elements with this id, in the order of the page.
+    pub fn with_id(&self, id: &str) -> impl Iterator<Item = Part<'_>> {
+        self.parts(move |element| element.attribute("id") == Some(id))
+    }
+
+    /// The elements with this name, in the order of the page.
+    pub fn with_name(&self, name: &str) -> impl Iterator<Item = Part<'_>> {
+        self.parts(move |element| element.name() == name)
+    }
+
+    fn parts(&self, wanted: impl Fn(&Element) -> bool) -> impl Iterator<Item = Part<'_>> {
+        let elements = self.tree.elements(NodeId::DOCUMENT).filter(move |(_, element)| wanted(element));
+        elements.map(|(node, _)| Part { document: self, node })
     }
 
     fn is_unread(&self, node: NodeId) -> bool {

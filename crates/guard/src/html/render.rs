@@ -173,7 +173,9 @@ impl<'d> Writer<'d> {
         let mut walk = document.tree.walk(root);
         while let Some(step) = walk.next() {
             match step {
-                Step::Enter(node) if node != root && (document.is_unread(node) || (self.left_out)(node)) => walk.pass_over(),
+                Step::Enter(node) if node != root && (document.is_unread(node) || (self.left_out)(node)) => {
+                    walk.pass_over()
+                }
                 Step::Enter(node) => match document.tree.kind(node) {
                     Kind::Text(text) => self.words(text),
                     Kind::Element(element) => {
@@ -554,10 +556,10 @@ enum Inside {
 /// What stands around an element of this name.
 fn gap_around(name: &str) -> Gap {
     match name {
-        "address" | "article" | "aside" | "blockquote" | "details" | "dl" | "fieldset" | "figure" | "footer" | "form"
-        | "header" | "main" | "nav" | "p" | "pre" | "search" | "section" | "table" => Gap::Blank,
-        "body" | "button" | "caption" | "center" | "dd" | "dialog" | "div" | "dt" | "figcaption" | "h1" | "h2" | "h3"
-        | "h4" | "h5" | "h6" | "hgroup" | "html" | "legend" | "li" | "ol" | "optgroup" | "option" | "select"
+        "address" | "article" | "aside" | "blockquote" | "details" | "dl" | "fieldset" | "figure" | "footer"
+        | "form" | "header" | "main" | "nav" | "p" | "pre" | "search" | "section" | "table" => Gap::Blank,
+        "body" | "button" | "caption" | "center" | "dd" | "dialog" | "div" | "dt" | "figcaption" | "h1" | "h2"
+        | "h3" | "h4" | "h5" | "h6" | "hgroup" | "html" | "legend" | "li" | "ol" | "optgroup" | "option" | "select"
         | "summary" | "tbody" | "textarea" | "tfoot" | "thead" | "tr" | "ul" => Gap::Line,
         "td" | "th" => Gap::Space,
         _ => Gap::None,

@@ -61,7 +61,10 @@ fn looks_like_data(document: &Document, table: NodeId) -> bool {
     let tree = &document.tree;
     let inside = document.read_nodes(table).skip(1);
     !inside.map(|node| tree.name(node)).any(|name| {
-        matches!(name, "table" | "blockquote" | "pre" | "form" | "h1" | "h2" | "h3" | "article" | "section" | "ul" | "ol")
+        matches!(
+            name,
+            "table" | "blockquote" | "pre" | "form" | "h1" | "h2" | "h3" | "article" | "section" | "ul" | "ol"
+        )
     })
 }
 

@@ -6,7 +6,9 @@ use super::tree::Tree;
 
 /// For every node: is it left out, with all it holds?
 pub(super) fn marks(tree: &Tree) -> Vec<bool> {
-    tree.ids().map(|id| tree.element(id).is_some_and(|element| !element.is_html() || is_noise(element.name()))).collect()
+    tree.ids()
+        .map(|id| tree.element(id).is_some_and(|element| !element.is_html() || is_noise(element.name())))
+        .collect()
 }
 
 /// Elements whose text is for programs, or for those whose browser cannot show them.

@@ -1,0 +1,34 @@
+//! Pages, search engines and plain requests, through the fenced client.
+//!
+//! Every tool here says to whom it would talk, sends one request and reads the answer. Whom the agent may reach, where
+//! a name leads and whether a redirect is followed is the client's business.
+
+mod body;
+mod fault;
+mod search;
+mod target;
+
+pub(crate) mod fetch_url;
+pub(crate) mod html_parse;
+pub(crate) mod http_request;
+pub(crate) mod read_webpage;
+pub(crate) mod web_search;
+
+use toolgate_contract::{Needs, Network, Truncated, Unit};
+
+use crate::files::text::prefix;
+
+/// What a tool needs that sends a request.
+const NEEDS: Needs = Needs { network: Network::Fenced, ..Needs::NOTHING };
+
+/// The least and the most text a caller can ask for, in bytes.
+const MIN_LENGTH: usize = 100;
+const MAX_LENGTH: usize = 500_000;
+
+/// The beginning of a text that fits, and what of it is missing.
+fn shown(text: &str, max_length: usize) -> (String, Option<Truncated>) {
+    let shown = prefix(text, max_length.clamp(MIN_LENGTH, MAX_LENGTH));
+    let (shown_bytes, total) = (shown.len() as u64, text.len() as u64);
+    let cut = (shown_bytes < total).then_some(Truncated { shown: shown_bytes, total, unit: Unit::Bytes });
+    (shown.to_owned(), cut)
+}
