@@ -97,25 +97,35 @@ impl Cgroups {
 
     /// A group of its own with these limits. Where a limit has no hierarchy there is no limit, and the lease says so.
     pub(crate) fn take(&self, memory: u64, pids: u32) -> io::Result<Lease> {
-        self.shared.tidy();
-        let pooled = self.shared.pool().idle.pop();
-        let group = match pooled {
-            Some(group) => match self.shared.limit(group, memory, pids) {
-                Ok(group) => group,
+        let idle = self.shared.idle().or_else(|| {
+            self.shared.tidy();
+            self.shared.idle()
+        });
+        let group = match idle {
+            Some(mut group) => match self.shared.limit(&mut group, memory, pids) {
+                Ok(()) => group,
                 // What the last job left in it does not fit the new limit.
-                Err((group, _)) => {
+                Err(_) => {
                     self.shared.discard(group);
                     self.shared.make_limited(memory, pids)?
                 }
             },
             None => self.shared.make_limited(memory, pids)?,
         };
-        match group.files.counters() {
-            Ok(at_start) => Ok(Lease { shared: Arc::clone(&self.shared), group: Some(group), at_start }),
-            Err(error) => {
-                self.shared.discard(group);
-                Err(error)
-            }
+        Ok(Lease { shared: Arc::clone(&self.shared), group: Some(group) })
+    }
+
+    /// Has a group ready for the next job with these limits, so that it finds nothing left to do. For whoever has time:
+    /// the last job's group is used again, once it is left.
+    pub(crate) fn make_ahead(&self, memory: u64, pids: u32) {
+        self.shared.tidy();
+        let is_wanted = {
+            let pool = self.shared.pool();
+            pool.idle.is_empty() && pool.has_room()
+        };
+        // If it cannot be made now it is tried again for that job, who is told.
+        if is_wanted && let Ok(group) = self.shared.make_limited(memory, pids) {
+            self.shared.pool().idle.push(group);
         }
     }
 }
@@ -132,7 +142,6 @@ pub(crate) struct Lease {
     shared: Arc<Shared>,
     /// There until the lease is dropped.
     group: Option<Group>,
-    at_start: Counters,
 }
 
 /// What happened in a group since it was taken.
@@ -166,11 +175,11 @@ impl Lease {
     /// What has happened so far. A counter that could be read when the group was taken and cannot be read now counts
     /// nothing.
     pub(crate) fn looks(&self) -> Events {
-        let Some(Group { files, .. }) = &self.group else { return Events::default() };
+        let Some(Group { files, at_start, .. }) = &self.group else { return Events::default() };
         match files.counters().and_then(|now| Ok((now, files.peak()?))) {
             Ok((now, memory_peak)) => Events {
-                oom_kills: now.oom_kills.saturating_sub(self.at_start.oom_kills),
-                pids_denied: now.pids_denied.saturating_sub(self.at_start.pids_denied),
+                oom_kills: now.oom_kills.saturating_sub(at_start.oom_kills),
+                pids_denied: now.pids_denied.saturating_sub(at_start.pids_denied),
                 memory_peak,
             },
             Err(error) => {
@@ -301,6 +310,8 @@ impl Pool {
 struct Group {
     name: String,
     limits: Option<(u64, u32)>,
+    /// What it had counted when its peak was last forgotten.
+    at_start: Counters,
     files: Files,
 }
 
@@ -367,12 +378,12 @@ impl Files {
         self.members.as_ref().map_or(Ok(true), |members| Ok(File::open(members)?.read_at(&mut [0; 16], 0)? == 0))
     }
 
-    /// Forgets the peak of the last job. Only version 1 does so when told.
-    fn forget_peak(&self) -> io::Result<()> {
-        match &self.memory {
-            Some(MemoryFiles { peak: Some(peak), usage: Some(_), .. }) => peak.write_all_at(b"0", 0),
-            _ => Ok(()),
+    /// Forgets the peak of the last job, which only version 1 does when told, and gives what was counted so far.
+    fn begin(&self) -> io::Result<Counters> {
+        if let Some(MemoryFiles { peak: Some(peak), usage: Some(_), .. }) = &self.memory {
+            peak.write_all_at(b"0", 0)?;
         }
+        self.counters()
     }
 
     /// Is nothing left in it of the last job's memory, or so little that it does not matter?
@@ -413,43 +424,47 @@ impl Shared {
         self.layout.branches().into_iter().map(|branch| branch.dir.join(&group.name)).collect()
     }
 
+    fn idle(&self) -> Option<Group> {
+        self.pool().idle.pop()
+    }
+
     fn make(&self) -> io::Result<Group> {
         let name = format!("{}-{}", self.instance, self.made.fetch_add(1, Ordering::Relaxed));
         let made = self.layout.branches().into_iter().try_for_each(|branch| branch.make_group(&name));
-        match made.and_then(|()| Files::open(&self.layout, &name)) {
-            Ok(files) => Ok(Group { name, limits: None, files }),
+        let opened = made.and_then(|()| Files::open(&self.layout, &name));
+        match opened.and_then(|files| Ok((files.begin()?, files))) {
+            Ok((at_start, files)) => Ok(Group { name, limits: None, at_start, files }),
             Err(error) => {
-                self.discard(Group { name, limits: None, files: Files::default() });
+                self.discard(Group { name, limits: None, at_start: Counters::default(), files: Files::default() });
                 Err(error)
             }
         }
     }
 
     fn make_limited(&self, memory: u64, pids: u32) -> io::Result<Group> {
-        self.limit(self.make()?, memory, pids).map_err(|(group, error)| {
-            self.discard(group);
-            error
-        })
+        let mut group = self.make()?;
+        match self.limit(&mut group, memory, pids) {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                self.discard(group);
+                Err(error)
+            }
+        }
     }
 
-    /// Sets what is not yet set, and forgets the peak of the last job.
-    fn limit(&self, group: Group, memory: u64, pids: u32) -> Result<Group, (Group, io::Error)> {
-        let name = group.name.clone();
-        let set = || {
-            if group.limits != Some((memory, pids)) {
-                if let Ok(branch) = &self.layout.memory {
-                    apply(&branch.dir.join(&name), &memory_settings(branch.version, memory))?;
-                }
-                if let Ok(branch) = &self.layout.pids {
-                    apply(&branch.dir.join(&name), &pids_settings(pids))?;
-                }
-            }
-            group.files.forget_peak()
-        };
-        match set() {
-            Ok(()) => Ok(Group { limits: Some((memory, pids)), ..group }),
-            Err(error) => Err((group, error)),
+    /// Sets what is not yet set.
+    fn limit(&self, group: &mut Group, memory: u64, pids: u32) -> io::Result<()> {
+        if group.limits == Some((memory, pids)) {
+            return Ok(());
         }
+        if let Ok(branch) = &self.layout.memory {
+            apply(&branch.dir.join(&group.name), &memory_settings(branch.version, memory))?;
+        }
+        if let Ok(branch) = &self.layout.pids {
+            apply(&branch.dir.join(&group.name), &pids_settings(pids))?;
+        }
+        group.limits = Some((memory, pids));
+        Ok(())
     }
 
     /// Looks after groups that were let go. One that is empty waits for the next job.
@@ -481,13 +496,14 @@ impl Shared {
 
     /// Has an empty group wait for the next job, or gets rid of it.
     fn keep_or(&self, group: Group, get_rid: impl FnOnce(Group)) {
-        let is_as_new = self.is_as_new(&group);
+        let begun = if self.is_as_new(&group) { group.files.begin().ok() } else { None };
         let mut pool = self.pool();
-        if is_as_new && pool.has_room() {
-            pool.idle.push(group);
-        } else {
-            drop(pool);
-            get_rid(group);
+        match begun {
+            Some(at_start) if pool.has_room() => pool.idle.push(Group { at_start, ..group }),
+            _ => {
+                drop(pool);
+                get_rid(group);
+            }
         }
     }
 

@@ -53,13 +53,13 @@ pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) 
     let Taken { order, status, fds } = job;
     // The program has its own. While this process had them too, the streams would not end with it.
     drop(fds);
-    let news = match begun {
+    let news = match &begun {
         Ok(Some((begun, ready))) => match announce(begun, ready, &status) {
-            Ok(started) => News::Over(watch(room, &order, &status, &started)),
+            Ok(()) => News::Over(watch(room, &order, &status, begun.program, &ready.children)),
             Err(failure) => News::Failed(failure),
         },
         Ok(None) => News::NoProgram,
-        Err(failure) => News::Failed(failure),
+        Err(failure) => News::Failed(failure.clone()),
     };
     // The runtime may have closed the socket already; then nobody waits.
     let _ = wire::send(&status, &news, &[]);
@@ -80,24 +80,16 @@ struct Begun {
     terminal: Option<OwnedFd>,
 }
 
-struct Started {
-    program: i32,
-    children: OwnedFd,
-}
-
 /// Has a process ready that waits for an order and becomes its program. `None` when the room is closed.
 fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Option<Begun>, Failure>)> {
     let waited = sys::stand_aside(|| {
-        let walled = program::go_behind_walls(room, None);
+        let walls = program::go_behind_walls(room, None);
         let Some(job) = Taken::receive(keeper) else { return (None, None) };
         if job.order.terminal.is_some() {
             // Behind the walls there is no way to one.
             return (Some((job, Ok(None))), None);
         }
-        let (found, program) = match walled {
-            Ok(()) => program::prepare(room, &job, None),
-            Err(failure) => (Err(failure), None),
-        };
+        let (found, program) = program::prepare(room, &job, walls, None);
         (Some((job, found)), program)
     });
     let Aside { pid, left, became } = match waited {
@@ -116,10 +108,7 @@ fn begin_on_terminal(room: &Room, job: &Taken, size: TerminalSize) -> Result<Opt
     let (master, slave) = open_terminal(size)?;
     let Aside { pid, left: found, became } = sys::stand_aside(|| {
         let slave = Some(slave.as_fd());
-        match program::go_behind_walls(room, slave) {
-            Ok(()) => program::prepare(room, job, slave),
-            Err(failure) => (Err(failure), None),
-        }
+        program::prepare(room, job, program::go_behind_walls(room, slave), slave)
     })
     .map_err(Failure::at("start a process"))?;
     begun(pid, found, became, Some(master))
@@ -140,11 +129,10 @@ fn begun(
 }
 
 /// Tells the runtime that the program runs, and behind what.
-fn announce(begun: Begun, ready: Ready, status: &OwnedFd) -> Result<Started, Failure> {
-    let facts = Facts { namespaces: ready.namespaces, ..begun.facts };
+fn announce(begun: &Begun, ready: &Ready, status: &OwnedFd) -> Result<(), Failure> {
+    let facts = Facts { namespaces: ready.namespaces.clone(), ..begun.facts.clone() };
     let terminal: Vec<_> = begun.terminal.iter().map(AsFd::as_fd).collect();
-    wire::send(status, &News::Started(facts), &terminal).map_err(Failure::at("say that the program runs"))?;
-    Ok(Started { program: begun.program, children: ready.children })
+    wire::send(status, &News::Started(facts), &terminal).map_err(Failure::at("say that the program runs"))
 }
 
 /// Everything that is the same for every job of the room.
@@ -153,26 +141,37 @@ fn get_ready(room: &Room) -> Result<Ready, Failure> {
     // Away from any terminal.
     rustix::process::setsid().map_err(Failure::at("start a session"))?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the keeper"))?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
-    if room.tier == Tier::Namespaces {
-        root::mount_proc()?;
-        root::mount_terminals()?;
-    } else {
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(Failure::at("adopt stray processes"))?;
-    }
-    let namespaces = namespaces();
-    drop_capabilities(room.tier)?;
     limit(&room.limits)?;
+    let namespaces = match room.tier {
+        Tier::Namespaces => {
+            set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
+            root::mount_proc()?;
+            root::mount_terminals()?;
+            let namespaces = namespaces();
+            give_up_rights(room.tier)?;
+            namespaces
+        }
+        // Its keeper has given up the rights of all its jobs, and there is no namespace to tell of.
+        Tier::Landlock => {
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+                .map_err(Failure::at("adopt stray processes"))?;
+            Vec::new()
+        }
+    };
+    let children = sys::child_signals().map_err(Failure::at("watch children"))?;
+    Ok(Ready { namespaces, children })
+}
+
+/// What this process and all it starts can do without, for good: capabilities, ways to gain any, and the system calls
+/// the filter refuses.
+pub(super) fn give_up_rights(tier: Tier) -> Result<(), Failure> {
+    drop_capabilities(tier)?;
     rustix::thread::set_no_new_privs(true).map_err(Failure::at("give up new privileges"))?;
-    // This process needs nothing the filter refuses, and what it starts inherits it.
-    let profile = match room.tier {
+    let profile = match tier {
         Tier::Namespaces => seccomp::Profile::Namespaces,
         Tier::Landlock => seccomp::Profile::Landlock,
     };
-    sys::filter_calls(profile.program()).map_err(Failure::at("put up the system call filter"))?;
-    let children = sys::child_signals().map_err(Failure::at("watch children"))?;
-    Ok(Ready { namespaces, children })
+    sys::filter_calls(profile.program()).map_err(Failure::at("put up the system call filter"))
 }
 
 /// No program this process starts gets a capability from its file. Takes a right that an ordinary user does not have;
@@ -257,7 +256,7 @@ fn namespaces() -> Vec<(String, String)> {
 }
 
 /// Waits for the program's end and ends what it left behind.
-fn watch(room: &Room, order: &Order, status: &OwnedFd, job: &Started) -> Over {
+fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &OwnedFd) -> Over {
     let mut ended: Option<WaitStatus> = None;
     let mut breach = None;
     let mut memory_peak = 0;
@@ -285,7 +284,7 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: &Started) -> Over {
             next_look = now + TICK;
         }
         let wait = Timespec::try_from(next_look.saturating_duration_since(now)).ok();
-        let mut fds = [PollFd::new(status, PollFlags::IN), PollFd::new(&job.children, PollFlags::IN)];
+        let mut fds = [PollFd::new(status, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
         // An interrupted wait is looked at like any other.
         let _ = poll(&mut fds, wait.as_ref());
         let (spoken, changed) = (fds[0].revents(), fds[1].revents());
@@ -293,9 +292,9 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, job: &Started) -> Over {
             obey(room.tier, status);
         }
         if !changed.is_empty() {
-            ended = reap(job.program);
+            ended = reap(program);
             if ended.is_none() {
-                drain(&job.children);
+                drain(children);
             }
         }
     }

@@ -57,6 +57,8 @@ pub(super) fn keep_without_namespaces(plan: &Plan, ids: Ids, socket: &OwnedFd, i
     let opened = forgotten.and_then(|()| become_nobody(ids, is_root)).and_then(|()| {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(Failure::at("adopt stray processes"))?;
+        // A keeper that mounts nothing needs no more rights than its jobs: it gives them up once, for all of them.
+        job::give_up_rights(Tier::Landlock)?;
         let canary = plan.private.join("canary").to_string_lossy().into_owned();
         ready(plan, socket, Looked::default(), &[], canary)
     });

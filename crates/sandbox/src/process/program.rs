@@ -59,11 +59,11 @@ impl Taken {
     }
 }
 
-/// What became of an order: what the process found right before it became the program, or no such program.
+/// What became of an order: what stands around the process that became the program, or no such program.
 pub(super) type Found = Result<Option<Facts>, Failure>;
 
-/// The last walls, put up by a process around itself. `terminal` becomes the one that controls it.
-pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
+/// The last walls, put up by a process around itself, and what it found then. `terminal` becomes the one that controls it.
+pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> Result<Facts, Failure> {
     const STEP: &str = "stand apart";
     match terminal {
         // A terminal wants a session of its own; without one the init's will do, which has none either.
@@ -76,24 +76,34 @@ pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> 
     sys::unblock_signals().map_err(Failure::at(STEP))?;
     // A program whose supervisor is killed has nobody left to end it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at(STEP))?;
-    sys::restrict(room.landlock.as_fd()).map_err(Failure::at("put up Landlock"))
+    sys::restrict(room.landlock.as_fd()).map_err(Failure::at("put up Landlock"))?;
+    let facts = look(room);
+    // What was put up is not believed but looked at, before there is anything to hold.
+    if !is_walled(&facts) {
+        return Err(Failure { step: "find every wall standing".into(), errno: libc::EPERM });
+    }
+    Ok(facts)
 }
 
-/// Everything between an order and its program.
-pub(super) fn prepare(room: &Room, taken: &Taken, terminal: Option<BorrowedFd<'_>>) -> (Found, Option<Program>) {
-    match try_prepare(room, taken, terminal) {
-        Ok(Some((facts, program))) => (Ok(Some(facts)), Some(program)),
-        Ok(None) => (Ok(None), None),
+/// Everything between an order and its program. `walls` is what stands around this process.
+pub(super) fn prepare(
+    room: &Room,
+    taken: &Taken,
+    walls: Result<Facts, Failure>,
+    terminal: Option<BorrowedFd<'_>>,
+) -> (Found, Option<Program>) {
+    let prepared = walls.and_then(|walls| match try_prepare(room, taken, terminal)? {
+        Some(program) => Ok((Some(Facts { cgroups: taken.cgroups().len(), ..walls }), Some(program))),
+        None => Ok((None, None)),
+    });
+    match prepared {
+        Ok((found, program)) => (Ok(found), program),
         Err(failure) => (Err(failure), None),
     }
 }
 
-/// Leaves this process with the program's streams and no other descriptor.
-fn try_prepare(
-    room: &Room,
-    taken: &Taken,
-    terminal: Option<BorrowedFd<'_>>,
-) -> Result<Option<(Facts, Program)>, Failure> {
+/// Leaves this process with the program's streams and no other descriptor. `None`: there is no such program.
+fn try_prepare(room: &Room, taken: &Taken, terminal: Option<BorrowedFd<'_>>) -> Result<Option<Program>, Failure> {
     let order = &taken.order;
     // From here on what is opened and closed is not the init's.
     sys::own_descriptors().map_err(Failure::at("stand apart"))?;
@@ -125,12 +135,7 @@ fn try_prepare(
     };
     connect(streams).map_err(Failure::at("connect the streams"))?;
     sys::close_from(3).map_err(Failure::at("connect the streams"))?;
-    let facts = look(room, taken.cgroups().len());
-    // What was put up is not believed but looked at, before there is anything to hold.
-    if !is_walled(&facts) {
-        return Err(Failure { step: "find every wall standing".into(), errno: libc::EPERM });
-    }
-    Ok(Some((facts, program)))
+    Ok(Some(program))
 }
 
 /// The directory to start in, opened so that no link on the way leads out of the workspace.
@@ -169,7 +174,7 @@ fn connect(streams: [BorrowedFd<'_>; 3]) -> Result<(), Errno> {
 }
 
 /// Reads back what stands around this process, by asking the kernel, not by remembering.
-fn look(room: &Room, cgroups: usize) -> Facts {
+fn look(room: &Room) -> Facts {
     let (uids, gids) = sys::ids();
     // What the kernel does not tell is taken for the worst.
     let capabilities = rustix::thread::capabilities(None)
@@ -182,8 +187,9 @@ fn look(room: &Room, cgroups: usize) -> Facts {
         no_new_privs: rustix::thread::no_new_privs() == Ok(true),
         seccomp: rustix::thread::secure_computing_mode() == Ok(SecureComputingMode::Filter),
         landlock: matches!(canary, Err(Errno::ACCESS)),
+        // What the init tells, and what is joined later.
         namespaces: Vec::new(),
-        cgroups,
+        cgroups: 0,
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    fs::{OFlags, fcntl_setfl},
     net::sockopt::{Timeout, set_socket_timeout},
     pipe::{PipeFlags, pipe_with},
     process::{Signal, pidfd_send_signal},
@@ -155,6 +155,8 @@ impl ProcessRoom {
             _ => RoomError::Lost(format!("its keeper does not answer: {error}")),
         })?;
         drop(inits_end);
+        // The order is on its way, and there is nothing to do until it is answered.
+        self.house.cgroups.make_ahead(limits.memory, limits.pids);
         let started_as = supervise::started(&status, job.argv.first().map_or("", String::as_str));
         if matches!(&started_as, Err(RoomError::Step { step, .. }) if step == program::PROTECTION_LOST) {
             self.close();
@@ -221,8 +223,8 @@ impl Room for ProcessRoom {
         let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
         let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
         for ours in feed.iter().chain([&stdout, &stderr]) {
-            let flags = fcntl_getfl(ours).map_err(make)?;
-            fcntl_setfl(ours, flags | OFlags::NONBLOCK).map_err(make)?;
+            // A new pipe has no other flag that could be set.
+            fcntl_setfl(ours, OFlags::NONBLOCK).map_err(make)?;
         }
         let refused_before = self.door.as_ref().map_or(0, Door::refusals);
         let begun = self.begin(job, &[stdin, their_stdout, their_stderr], None)?;

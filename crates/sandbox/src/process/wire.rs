@@ -126,7 +126,7 @@ pub(super) enum Word {
     Kill,
 }
 
-/// What a job's process found about itself right before it became the program.
+/// What a job's process found about itself behind all its walls, before it became the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Facts {
     pub(super) uids: [u32; 3],
