@@ -5,7 +5,6 @@
 //! arrives. Nothing leaves the two.
 
 use std::{
-    collections::BTreeSet,
     io::{BufRead, BufReader, Write},
     net::{IpAddr, SocketAddr},
     process::{Child, ChildStdin, Command, Stdio},
@@ -85,8 +84,8 @@ pub struct Report {
 pub struct Visit {
     /// Where it arrived.
     pub to: SocketAddr,
-    /// The head of the request, if one came.
-    pub request: Option<String>,
+    /// The heads of the requests that came through it.
+    pub requests: Vec<String>,
 }
 
 /// What happened in both namespaces.
@@ -110,9 +109,10 @@ impl Seen {
         targets
     }
 
-    /// The names that were asked for.
-    pub fn names(&self) -> BTreeSet<&str> {
-        self.questions.iter().map(|question| question.name.as_str()).collect()
+    /// The heads of the requests that arrived in the world, those for rules to robots left out.
+    pub fn pages(&self) -> Vec<&str> {
+        let requests = self.world.iter().flat_map(|visit| &visit.requests).map(String::as_str);
+        requests.filter(|head| !head.starts_with("GET /robots.txt ")).collect()
     }
 }
 

@@ -23,8 +23,8 @@ use toolgate_tests::{
 
 /// How long a visitor may be silent, and a connection of our own be on its way.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The longest head of a request.
-const HEAD: usize = 64 << 10;
+/// The longest request.
+const LONGEST: usize = 64 << 10;
 
 fn main() -> io::Result<()> {
     let mut post = Post::default();
@@ -127,7 +127,7 @@ struct Ticket {
 
 impl Book {
     fn enter(&mut self, to: SocketAddr) -> Ticket {
-        self.visits.push(Visit { to, request: None });
+        self.visits.push(Visit { to, requests: Vec::new() });
         Ticket { act: self.act, line: self.visits.len() - 1 }
     }
 
@@ -136,7 +136,7 @@ impl Book {
         if ticket.act == self.act
             && let Some(visit) = self.visits.get_mut(ticket.line)
         {
-            visit.request = Some(head.to_owned());
+            visit.requests.push(head.to_owned());
         }
         let path = head.split(' ').nth(1).unwrap_or_default();
         if path == "/robots.txt" {
@@ -155,9 +155,7 @@ impl Book {
 
 fn page(status: &str, headers: &str, text: &str) -> String {
     let length = text.len();
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n{text}"
-    )
+    format!("HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n{headers}\r\n{text}")
 }
 
 fn open(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
@@ -178,20 +176,41 @@ fn serve(mut stream: TcpStream, to: SocketAddr, ticket: Ticket, book: &Mutex<Boo
     };
 }
 
+/// Answers one request after the other until no more come.
 fn talk(stream: &mut (impl Read + Write), ticket: Ticket, book: &Mutex<Book>) -> io::Result<()> {
-    let mut head = Vec::new();
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD {
+    let mut unread = Vec::new();
+    while let Some(head) = read_request(stream, &mut unread)? {
+        let answer = open(book).ask(ticket, &head);
+        stream.write_all(answer.as_bytes())?;
+        stream.flush()?;
+    }
+    Ok(())
+}
+
+/// The head of the next request. Its body is read and dropped.
+fn read_request(stream: &mut impl Read, unread: &mut Vec<u8>) -> io::Result<Option<String>> {
+    loop {
+        if let Some(end) = unread.windows(4).position(|end| end == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&unread[..end]).into_owned();
+            let whole = end + 4 + body_length(&head);
+            if unread.len() >= whole {
+                unread.drain(..whole);
+                return Ok(Some(head));
+            }
+        }
         let mut piece = [0; 4096];
         match stream.read(&mut piece)? {
-            0 => return Ok(()),
-            length => head.extend(&piece[..length]),
+            0 => return Ok(None),
+            _ if unread.len() > LONGEST => return Err(io::ErrorKind::FileTooLarge.into()),
+            length => unread.extend(&piece[..length]),
         }
     }
-    let head = String::from_utf8_lossy(&head);
-    let head = head.split("\r\n\r\n").next().unwrap_or_default();
-    let answer = open(book).ask(ticket, head);
-    stream.write_all(answer.as_bytes())?;
-    stream.flush()
+}
+
+fn body_length(head: &str) -> usize {
+    let headers = head.lines().filter_map(|line| line.split_once(':'));
+    let mut lengths = headers.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    lengths.next().and_then(|(_, length)| length.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Connections this namespace tried to open, by the kernel's count.
