@@ -477,6 +477,18 @@ mod tests {
     }
 
     #[test]
+    fn no_text_is_longer_than_the_longest() {
+        let shown = |max_length: usize| {
+            let output = WebStage::answering([answer(200, &[], "x".repeat(600_000))])
+                .call(tool, json!({ "connection": "crm", "path": "/", "max_length": max_length }))
+                .unwrap();
+            assert!(output.text.len() < tool().def.caps.output_bytes);
+            output.structured["text"].as_str().unwrap().len()
+        };
+        assert_eq!([shown(0), shown(200), shown(1_000_000)], [100, 200, 500_000]);
+    }
+
+    #[test]
     fn text_is_read_in_its_own_alphabet_and_what_is_no_text_is_not_shown() {
         let read = |content_type: &str, body: &[u8]| {
             let output = WebStage::answering([answer(200, &[("content-type", content_type)], body)])

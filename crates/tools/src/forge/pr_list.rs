@@ -186,6 +186,15 @@ mod tests {
     }
 
     #[test]
+    fn no_list_is_longer_than_the_longest() {
+        let all: Vec<u64> = (1..=101).collect();
+        let output = stage([page(&all, json!({}), false)]).call(tool, changed(arguments(), json!({ "limit": 1_000 })));
+        let output = output.unwrap().structured;
+        assert_eq!((numbers(&output).len(), &output["more"]), (100, &json!(true)));
+        assert_eq!(tool().def.input_schema["properties"]["limit"]["maximum"], 100);
+    }
+
+    #[test]
     fn what_the_forge_cannot_sort_out_is_sorted_out_here() {
         let merged = json!({ "state": "closed", "merged": true });
         let elsewhere = changed(merged.clone(), json!({ "base": { "ref": "next", "sha": "f", "repo": null } }));
