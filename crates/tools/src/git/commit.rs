@@ -123,9 +123,9 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     }
 
     if input.all {
-        Git::stage(&[], false).done(cx, &repository)?;
+        Git::new("add").flags(&["--update"]).done(cx, &repository)?;
     } else if !paths.is_empty() {
-        Git::stage(&paths, true).done(cx, &repository)?;
+        Git::new("add").flags(&["--all"]).paths(&paths).done(cx, &repository)?;
     }
     let (staged, _) = status::look(cx, &repository, None, false)?;
     may_commit(&staged, &repository, input.amend)?;
@@ -152,7 +152,7 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     Ok(Answer::with_text(Output { branch: staged.branch, commit, files }, text))
 }
 
-/// Git itself would look into submodules to say that there is nothing.
+/// Is there something to commit, and nothing in the way?
 fn may_commit(staged: &Status, repository: &Repository, amend: bool) -> Result<(), Fault> {
     let conflicts: Vec<&str> = staged.files.iter().filter(|file| file.conflict).map(|file| &*file.path).collect();
     if !conflicts.is_empty() {

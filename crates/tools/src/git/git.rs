@@ -6,7 +6,9 @@
 //! Git sees the repository through a directory of its own in the room. That one has links to the repository's objects
 //! and refs, and a config that was written here; the repository's config, hooks and whatever else lies beside them are
 //! not there. So nothing a repository brings along is run: not because each way is known and shut, but because git is
-//! not told about any.
+//! not told about any. Submodules are repositories with a config of their own, and git looks into those for changes when
+//! nobody expects it. It does so by starting another git, and one that is started that way in another repository is told
+//! that nothing changed.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -38,46 +40,13 @@ const HEAD: usize = 1 << 20;
 pub(super) struct Git {
     words: Vec<String>,
     stdin: Vec<u8>,
-    shape: Shape,
-}
-
-/// What is done with the words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// They are one command.
-    Command,
-    /// They are `ls-files`, and what it lists goes into the index.
-    Stage,
-    /// They are `ls-files --stage`, of which only submodules are said.
-    Submodules,
 }
 
 impl Git {
     /// The command of this name. Paths are taken as they are, without patterns.
     pub(super) fn new(verb: &'static str) -> Self {
-        let mut git = Self::with_patterns(verb);
-        git.words.insert(0, "--literal-pathspecs".to_owned());
-        git
-    }
-
-    /// The same where paths may be patterns.
-    pub(super) fn with_patterns(verb: &'static str) -> Self {
-        let words = ["--no-pager", "--no-optional-locks", verb].map(str::to_owned).to_vec();
-        Self { words, stdin: Vec::new(), shape: Shape::Command }
-    }
-
-    /// Puts files into the index as they are: those that changed and, if `new` is set, those that are not there yet.
-    ///
-    /// `git add` would look into submodules, with the config that it finds there.
-    pub(super) fn stage(paths: &[RepoPath], new: bool) -> Self {
-        let list = Self::new("ls-files").flags(&["-z", "--modified", "--deleted"]);
-        let list = if new { list.flags(&["--others", "--exclude-standard"]) } else { list };
-        Self { shape: Shape::Stage, ..list.paths(paths) }
-    }
-
-    /// Lists the submodules of the index, as `ls-files --stage -z` does.
-    pub(super) fn submodules() -> Self {
-        Self { shape: Shape::Submodules, ..Self::new("ls-files").flags(&["-z", "--stage"]) }
+        let words = ["--no-pager", "--no-optional-locks", "--literal-pathspecs", verb].map(str::to_owned).to_vec();
+        Self { words, stdin: Vec::new() }
     }
 
     /// Adds options.
@@ -122,7 +91,7 @@ impl Git {
         self
     }
 
-    /// Adds paths, or patterns. Nothing but paths comes after them.
+    /// Adds paths. Nothing but paths comes after them.
     pub(super) fn paths<N: Named>(mut self, paths: &[N]) -> Self {
         self.words.push("--".to_owned());
         self.words.extend(paths.iter().map(|path| path.as_str().to_owned()));
@@ -169,8 +138,8 @@ impl Git {
             }
             None => (Default::default(), String::new()),
         };
-        let script = format!("{PREPARE}{}", self.shape.script());
-        let mut argv = vec!["sh".to_owned(), "-c".to_owned(), script, "git".to_owned(), scratch, settings(remote)];
+        let way = if remote.is_some() { "remote" } else { "local" };
+        let mut argv = ["sh", "-c", SCRIPT, "git", &scratch, way, &settings(remote)].map(str::to_owned).to_vec();
         argv.extend(paths);
         argv.push(config);
         argv.extend(remote.map(Remote::options).unwrap_or_default());
@@ -190,40 +159,36 @@ impl Git {
     }
 }
 
-impl Shape {
-    fn script(self) -> &'static str {
-        match self {
-            Self::Command => "git \"$@\"\n",
-            // A repository in the work tree that is none of its submodules is listed with a slash.
-            Self::Stage => {
-                "git \"$@\" >\"$scratch/all\"\n\
-                 grep -zv '/$' \"$scratch/all\" >\"$scratch/files\" || :\n\
-                 git update-index -z --add --remove --replace --stdin <\"$scratch/files\"\n"
-            }
-            Self::Submodules => {
-                "git \"$@\" >\"$scratch/all\"\n\
-                 grep -z '^160000 ' \"$scratch/all\" || :\n"
-            }
-        }
-    }
-}
-
-/// What comes before git. All it is given is quoted, and nothing of it is a command.
-const PREPARE: &str = r#"set -eu
-scratch=$TMPDIR/$1 settings=$2 own=$3 shared=$4 tree=$5 config=$6
-shift 6
+/// What starts git. All it is given is quoted, and nothing of it is a command.
+///
+/// Where git does not need programs of its own to talk to others, those that git starts are looked up where there is only
+/// one: a git that works on this repository and on no other.
+const SCRIPT: &str = r#"set -eu
+scratch=$TMPDIR/$1 way=$2 settings=$3 own=$4 shared=$5 tree=$6 config=$7
+shift 7
 mkdir "$scratch"
 trap 'rm -rf "$scratch"' EXIT
 printf %s "$settings" >"$scratch/settings"
-export GIT_CONFIG_GLOBAL="$scratch/settings" GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
-export GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null
+export GIT_CONFIG_GLOBAL="$scratch/settings" GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
+export GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1
 if [ "$own" ]; then
-    mkdir "$scratch/git"
+    mkdir "$scratch/git" "$scratch/git/info"
     printf %s "$config" >"$scratch/git/config"
     [ -e "$shared/logs" ] || mkdir "$shared/logs" 2>/dev/null || :
-    ln -s "$shared/HEAD" "$shared/objects" "$shared/refs" "$shared/packed-refs" "$shared/logs" "$shared/info" \
-        "$shared/shallow" "$shared/worktrees" "$scratch/git"
+    ln -s "$shared/HEAD" "$shared/objects" "$shared/refs" "$shared/packed-refs" "$shared/logs" "$shared/shallow" \
+        "$shared/worktrees" "$scratch/git"
+    ln -s "$shared/info/attributes" "$shared/info/exclude" "$scratch/git/info"
     export GIT_DIR="$own" GIT_COMMON_DIR="$scratch/git" GIT_WORK_TREE="$tree"
+fi
+if [ "$way" = local ]; then
+    mkdir "$scratch/programs"
+    printf '#!/bin/sh\n[ "${GIT_DIR-}" = "$REPOSITORY" ] || exit 0\nexec "$GIT" "$@"\n' >"$scratch/programs/git"
+    chmod +x "$scratch/programs/git"
+    GIT=$(command -v git)
+    export GIT REPOSITORY="$own" GIT_EXEC_PATH="$scratch/programs"
+    "$GIT" "$@"
+else
+    git "$@"
 fi
 "#;
 

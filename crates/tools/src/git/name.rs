@@ -193,11 +193,6 @@ impl RepoPath {
     pub(super) fn read_all(cx: &Cx, repository: &Repository, paths: &[String]) -> Result<Vec<Self>, Fault> {
         paths.iter().map(|path| Self::read(cx, repository, path)).collect()
     }
-
-    /// As a pathspec where those are not taken literally.
-    pub(super) fn literal(&self) -> Plain {
-        Plain(format!(":(top,literal){}", self.0))
-    }
 }
 
 impl Person {
@@ -269,16 +264,6 @@ impl Plain {
     /// A ref to be removed there.
     pub(super) fn removed(revision: &Revision) -> Self {
         Self(format!(":{}", revision.0))
-    }
-
-    /// The whole work tree, as a pathspec.
-    pub(super) fn everything() -> Self {
-        Self(":(top)".to_owned())
-    }
-
-    /// Everything but this path, as a pathspec.
-    pub(super) fn without(path: &str) -> Self {
-        Self(format!(":(top,exclude,literal){path}"))
     }
 }
 

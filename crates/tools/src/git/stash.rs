@@ -166,33 +166,15 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
 fn push(cx: &Cx, repository: &Repository, input: &Input) -> Result<Answer<Output>, Fault> {
     let message = input.message.as_deref().map(Plain::message).transpose()?;
     let paths = RepoPath::read_all(cx, repository, &input.paths)?;
-    let mut git =
-        Git::with_patterns("stash").flags(&["push", "--quiet"]).flag_if(input.untracked, "--include-untracked");
+    let mut git = Git::new("stash").flags(&["push", "--quiet"]).flag_if(input.untracked, "--include-untracked");
     if let Some(message) = &message {
         git = git.option("--message", message);
     }
     let before = entries(cx, repository)?.0.len();
-    git.paths(&patterns(cx, repository, &paths)?).done(cx, repository)?;
+    git.paths(&paths).done(cx, repository)?;
     let after = entries(cx, repository)?.0.len();
     let said = if after > before { "The changes are aside." } else { "There was nothing to put aside." };
     told(cx, repository, Vec::new(), Some(said))
-}
-
-/// The paths as patterns, without submodules: git would look into those, with the config that it finds there.
-fn patterns(cx: &Cx, repository: &Repository, paths: &[RepoPath]) -> Result<Vec<Plain>, Fault> {
-    let ran = Git::submodules().done(cx, repository)?;
-    let (listed, complete) = records(&ran.stdout);
-    if !complete || ran.stdout.lossy {
-        return Err(BAD_REQUEST.failed("there are too many submodules, or one has a strange name", "Use branches."));
-    }
-    let submodules = listed.iter().filter_map(|line| line.split_once('\t')).map(|(_, path)| Plain::without(path));
-    let mut patterns: Vec<Plain> = paths.iter().map(RepoPath::literal).collect();
-    let submodules: Vec<Plain> = submodules.collect();
-    if patterns.is_empty() && !submodules.is_empty() {
-        patterns.push(Plain::everything());
-    }
-    patterns.extend(submodules);
-    Ok(patterns)
 }
 
 fn take_back(cx: &Cx, repository: &Repository, verb: &'static str, entry: &Revision) -> Result<Answer<Output>, Fault> {

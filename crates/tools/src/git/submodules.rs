@@ -15,7 +15,7 @@ use super::{
     config,
     fault::{self, SUBMODULE},
     git::{Git, records, worked},
-    name::{Named as _, Plain, Revision},
+    name::{Named as _, Plain, RepoPath, Revision},
     remote::Remote,
     repository::Repository,
 };
@@ -65,19 +65,24 @@ pub(super) fn get(
 
 /// Path, commit and address of each submodule that both the index and `.gitmodules` know.
 fn wanted(cx: &Cx, repository: &Repository) -> Result<Vec<(String, String, String)>, Fault> {
-    let ran = Git::submodules().done(cx, repository)?;
-    let (listed, complete) = records(&ran.stdout);
-    if !complete || ran.stdout.lossy || listed.len() > MOST {
+    let addresses = addresses(cx, repository)?;
+    if addresses.len() > MOST {
         return Err(SUBMODULE.failed(format!("there are more than {MOST} submodules"), "Clone them one by one."));
     }
-    let addresses = addresses(cx, repository)?;
-    let read = |line: &str| {
-        let (about, path) = line.split_once('\t')?;
-        let commit = about.split(' ').nth(1)?.to_owned();
-        let address = addresses.iter().find(|(at, _)| at == path)?.1.clone();
-        Some((path.to_owned(), commit, address))
-    };
-    Ok(listed.into_iter().filter_map(read).collect())
+    let mut wanted = Vec::new();
+    for (path, address) in addresses {
+        let at = RepoPath::read(cx, repository, &path)?;
+        let ran = Git::new("ls-files").flags(&["-z", "--stage"]).paths(&[at]).done(cx, repository)?;
+        let (records, _) = records(&ran.stdout);
+        // `160000 <commit> 0<tab><path>`
+        let commit = records.iter().find_map(|record| {
+            let (about, listed) = record.split_once('\t')?;
+            let commit = about.strip_prefix("160000 ")?.split(' ').next()?;
+            (listed == path).then(|| commit.to_owned())
+        });
+        wanted.extend(commit.map(|commit| (path, commit, address)));
+    }
+    Ok(wanted)
 }
 
 /// Path and address of each submodule in `.gitmodules`.
