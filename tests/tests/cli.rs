@@ -16,8 +16,22 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 12] =
-    ["serve", "call", "turn", "tools", "check", "explain", "audit", "sandbox", "shell", "url", "doctor", "completions"];
+const COMMANDS: [&str; 14] = [
+    "serve",
+    "call",
+    "turn",
+    "tools",
+    "check",
+    "explain",
+    "audit",
+    "sandbox",
+    "shell",
+    "url",
+    "connections",
+    "secrets",
+    "doctor",
+    "completions",
+];
 
 // ---- call ----
 

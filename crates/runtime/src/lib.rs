@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 use toolgate_contract::{
     ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Risk, SafetyClass, ToolDef,
+    WebRequest, WebResponse,
 };
 use toolgate_tools::{Protected, Workspace};
 
@@ -226,6 +227,16 @@ impl Runtime {
         let agent = self.house.agent(agent)?;
         let listed = |entry: &Arc<catalog::Entry>| Listed { def: entry.tool.def.clone(), digest: entry.digest };
         Ok(self.house.permitted(&catalog, agent).map(listed).collect())
+    }
+
+    /// Asks a connection for its own address, as a call through it would, and gives what answered.
+    pub async fn try_connection(&self, name: &str) -> Result<WebResponse, Fault> {
+        let connections = &self.house.connections;
+        let answer = match self.house.gateway.client() {
+            Ok(client) => connections.send(name, &WebRequest::get(""), client).await,
+            Err(fault) => Err(fault),
+        };
+        answer.map_err(|fault| connections.broker().redact_fault(fault))
     }
 
     /// The settings it runs under.

@@ -101,9 +101,10 @@ fn load(sources: &Sources) -> Result<Config, Problem> {
 
 fn runtime(config: Config, sources: Sources, store: Arc<dyn Store>) -> Result<Runtime, Problem> {
     let rooms = Some(sources.data_dir.clone());
-    let secrets = Some(secret_places(&sources.data_dir));
-    let hidden = [Some(sources.data_dir), sources.user, sources.explicit].into_iter().flatten().collect();
-    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden, rooms, secrets })?)
+    let secrets = secret_places(&sources.data_dir);
+    let named = [Some(sources.data_dir), sources.user, sources.explicit, secrets.identity.clone()];
+    let hidden = named.into_iter().flatten().chain(config.secret_files()).collect();
+    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden, rooms, secrets: Some(secrets) })?)
 }
 
 /// Where the credentials of connections come from: the data directory, and what this process was started with.

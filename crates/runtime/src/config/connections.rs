@@ -192,15 +192,7 @@ fn check_one(cx: &mut Check<'_>, file: &ConnectionFile, mark: Mark) -> Option<Co
         }
     };
     let kind = file.kind.as_ref().map_or(Some(ServiceKind::Generic), |word| kind(cx, word));
-    let auth = match &file.auth {
-        Some(auth) => check_auth(cx, auth),
-        None => {
-            let remedy =
-                "Add `auth: { bearer: vault:NAME }`, `basic`, `header`, `oauth2` or `custom`; or `auth: none`.";
-            cx.error(mark, "a connection has no `auth`", remedy);
-            None
-        }
-    };
+    let auth = file.auth.as_ref().map_or(Some(Auth::None), |auth| check_auth(cx, auth));
     let writes = file.writes.as_ref().map_or(Some(OnWrite::Ask), |word| on_write(cx, word));
     let limit = file.rate_limit.as_ref();
     let rate =

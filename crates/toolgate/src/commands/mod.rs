@@ -4,9 +4,11 @@ mod audit;
 mod call;
 mod check;
 mod completions;
+mod connections;
 mod doctor;
 mod explain;
 mod sandbox;
+mod secrets;
 mod serve;
 mod shell;
 mod tools;
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
     Url(url::Url),
+    Connections(connections::Connections),
+    Secrets(secrets::Secrets),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -49,6 +53,8 @@ impl Command {
             Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
             Self::Url(command) => command.run(),
+            Self::Connections(command) => command.run(place),
+            Self::Secrets(command) => command.run(place),
             Self::Doctor(command) => command.run(place),
             Self::Completions(command) => command.run(),
         }
