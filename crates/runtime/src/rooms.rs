@@ -23,7 +23,7 @@ use toolgate_sandbox::{
 use toolgate_tools::{Programs, Seen, StopFlag};
 
 use crate::{
-    config::{RoomSettings, real},
+    config::{EgressSettings, RoomSettings, real},
     terminals::Terminals,
     web::{Gateway, host_refused},
 };
@@ -92,7 +92,7 @@ impl Quarters {
         };
         let egress = match profile {
             Some(profile) if profile.stays_offline() => Egress::Deny,
-            Some(_) | None => egress(&agent.constraints),
+            Some(_) | None => egress(&agent.constraints, self.gateway.settings()),
         };
         RoomSpec {
             workspace: Some(WorkspaceSpec {
@@ -170,7 +170,8 @@ fn watch(rooms: &Arc<Rooms>, terminals: &Arc<Terminals>) {
 }
 
 /// Whom programs may talk to: the agent's list, and nobody where it has none. A host without a port is meant for the web.
-fn egress(constraints: &Constraints) -> Egress {
+/// They are found as the runtime itself finds them.
+fn egress(constraints: &Constraints, settings: &EgressSettings) -> Egress {
     if constraints.network.value == NetworkMode::None || constraints.network_allowlist.is_empty() {
         return Egress::Deny;
     }
@@ -178,7 +179,12 @@ fn egress(constraints: &Constraints) -> Egress {
         Some((_, port)) if port.parse::<u16>().is_ok() => vec![entry.to_owned()],
         _ => vec![format!("{entry}:443"), format!("{entry}:80")],
     };
-    Egress::to(constraints.network_allowlist.iter().flat_map(|entry| with_port(&entry.value)).collect())
+    Egress::Allow(Opening {
+        hosts: constraints.network_allowlist.iter().flat_map(|entry| with_port(&entry.value)).collect(),
+        internal: settings.hostname_allowlist.clone(),
+        name_servers: settings.name_servers.clone(),
+        pinned: BTreeMap::new(),
+    })
 }
 
 /// What the programs of one call left to be recorded.
@@ -263,8 +269,8 @@ impl CallRoom {
         let gateway = &self.quarters.gateway;
         let mut job = self.bounded(job);
         if let Some(file) = gateway.settings().ca_file.as_ref().and_then(|file| file.to_str()) {
-            job.env.insert("GIT_SSL_CAINFO".into(), file.into());
-            job.env.insert("GIT_SSL_CAPATH".into(), SYSTEM_ROOTS.into());
+            job.env.insert("SSL_CERT_FILE".into(), file.into());
+            job.env.insert("SSL_CERT_DIR".into(), SYSTEM_ROOTS.into());
         }
         let Some(CredentialVariable { variable, connection }) = &reach.credential else { return Ok(job) };
         if !self.permit.needs().secrets {

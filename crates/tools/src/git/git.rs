@@ -163,6 +163,8 @@ impl Git {
 ///
 /// Where git does not need programs of its own to talk to others, those that git starts are looked up where there is only
 /// one: a git that works on this repository and on no other.
+///
+/// A room keeps its own loopback from the door. A remote on the machine's loopback is for the door, like every other.
 const SCRIPT: &str = r#"set -eu
 scratch=$TMPDIR/$1 way=$2 settings=$3 own=$4 shared=$5 tree=$6 config=$7
 shift 7
@@ -171,6 +173,9 @@ trap 'rm -rf "$scratch"' EXIT
 printf %s "$settings" >"$scratch/settings"
 export GIT_CONFIG_GLOBAL="$scratch/settings" GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1
+if [ "${SSL_CERT_FILE-}" ]; then
+    export GIT_SSL_CAINFO="$SSL_CERT_FILE" GIT_SSL_CAPATH="$SSL_CERT_DIR"
+fi
 if [ "$own" ]; then
     mkdir "$scratch/git" "$scratch/git/info"
     printf %s "$config" >"$scratch/git/config"
@@ -188,6 +193,7 @@ if [ "$way" = local ]; then
     export GIT REPOSITORY="$own" GIT_EXEC_PATH="$scratch/programs"
     "$GIT" "$@"
 else
+    unset no_proxy
     git "$@"
 fi
 "#;
