@@ -77,8 +77,7 @@ impl GitUrl {
         if text.starts_with('-') {
             return Err(BadGitUrl::Option);
         }
-        // Everything in front of `::` names a program that git would run.
-        if text.split_once("::").is_some_and(|(helper, _)| helper.bytes().all(|b| b.is_ascii_alphanumeric())) {
+        if names_helper(text) {
             return Err(BadGitUrl::Helper);
         }
         let Some((scheme, rest)) = text.split_once("://") else {
@@ -135,7 +134,7 @@ pub enum BadGitUrl {
     #[error("its user has characters other than letters, digits, `.`, `_`, `+` and `-`")]
     BadUser,
     /// Programs differ on what it is.
-    #[error("its path is empty, or has an escape, a query or a fragment in it that programs read differently")]
+    #[error("its path is empty, or has something in it (`%`, `?`, `#`, a bracket) that programs read differently")]
     BadPath,
     /// The host, the port, or the whole.
     #[error(transparent)]
@@ -186,9 +185,6 @@ fn read_ssh(rest: &str) -> Result<GitUrl, BadGitUrl> {
         None => GitScheme::Ssh.default_port(),
         Some(port) => read_port(port).ok_or(BadUrl::BadPort)?,
     };
-    if path == "/" {
-        return Err(BadGitUrl::BadPath);
-    }
     shell_url(user, host, port, path)
 }
 
@@ -219,7 +215,11 @@ fn shell_url(user: Option<String>, host: &str, port: u16, path: &str) -> Result<
     if host.starts_with('-') || path.starts_with('-') {
         return Err(BadGitUrl::Option);
     }
-    if path.is_empty() || path.starts_with(':') || path.contains(['%', '?', '#']) {
+    // Git looks for `@[` in the whole text and takes what follows for the host. It also drops the first character of a
+    // path whose second is `~`.
+    let loses_its_first = !path.starts_with('/') && path.chars().nth(1) == Some('~');
+    if matches!(path, "" | "/") || loses_its_first || path.starts_with(':') || path.contains(['%', '?', '#', '[', ']'])
+    {
         return Err(BadGitUrl::BadPath);
     }
     Ok(GitUrl { scheme: GitScheme::Ssh, user, host: Host::read(host)?, port, path: path.to_owned() })
@@ -241,6 +241,12 @@ fn split_user(authority: &str) -> Result<(Option<String>, &str), BadGitUrl> {
         return Err(BadGitUrl::BadUser);
     }
     Ok((Some(user.to_owned()), server))
+}
+
+/// Does it begin with `name::`? Git would run a program by that name.
+fn names_helper(text: &str) -> bool {
+    let is_named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    text.split_once("::").is_some_and(|(name, _)| name.bytes().all(is_named))
 }
 
 /// Is there an escape in the path that stands for a control character, a slash or a backslash, or that is none?
@@ -311,7 +317,8 @@ mod tests {
             ("ext::sh%20-c%20id", "remote_helper"),
             ("fd::17", "remote_helper"),
             ("http::https://docs.rs/a", "remote_helper"),
-            ("transport-x::docs.rs/a", "bad_path"),
+            ("transport-x::docs.rs/a", "remote_helper"),
+            ("docs.rs::a", "remote_helper"),
             ("::x", "remote_helper"),
             ("ext::sh -c id", "bad_character"),
             ("--upload-pack=id", "option_in_address"),
@@ -376,7 +383,12 @@ mod tests {
             ("ssh://docs.rs/a%2d", "bad_path"),
             ("ssh://docs.rs/a?b", "bad_path"),
             ("git@docs.rs:", "bad_path"),
+            ("git@docs.rs:/", "bad_path"),
             ("git@docs.rs::a", "bad_path"),
+            ("ssh://docs.rs/a@[10.0.0.1]/b", "bad_path"),
+            ("git@docs.rs:a@[10.0.0.1]:b", "bad_path"),
+            ("docs.rs:a/@[10.0.0.1]:b", "local_path"),
+            ("git@docs.rs:x~me/a", "bad_path"),
             ("git@docs.rs:a%20b", "bad_path"),
             ("ssh://docs.rs%2f@x/a", "bad_user"),
             ("ssh://docs%2ers/a", "bad_host"),
@@ -441,8 +453,9 @@ mod tests {
             if let Ok(url) = GitUrl::read(&text) {
                 let given = url.to_string();
                 prop_assert_eq!(GitUrl::read(&given), Ok(url.clone()));
-                prop_assert!(!given.starts_with('-') && !given.contains("::-") && !given.contains("@-"));
-                prop_assert!(given.split_once("::").is_none_or(|(front, _)| front.contains(['[', '/', '@'])));
+                prop_assert!(!given.starts_with('-') && !names_helper(&given));
+                let parts = [url.user.unwrap_or_default(), url.host.to_string(), url.path];
+                prop_assert!(!parts.iter().any(|part| part.starts_with('-')));
             }
         }
     }
