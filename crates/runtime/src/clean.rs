@@ -1,9 +1,14 @@
-//! Cleaning: what the model gets is bounded. What was cut is told in the text, typed in the outcome, and kept in the
-//! record as it was.
+//! Cleaning: what the model gets is what a person would see, and bounded. What was taken out is a finding, what was cut is
+//! told in the text and typed in the outcome, and the record keeps it as it was.
+
+use std::borrow::Cow;
 
 use serde_json::{Value, json};
-use toolgate_contract::{Caps, Raw, Truncated, Unit};
-use toolgate_guard::cut;
+use toolgate_contract::{Caps, Finding, Raw, Span, Truncated, Unit};
+use toolgate_guard::{
+    clean::{self as guard, Findings, Kind},
+    cut,
+};
 use toolgate_tools::Output;
 
 /// A result fit for the model.
@@ -12,24 +17,72 @@ pub(crate) struct Cleaned {
     pub(crate) text: String,
     pub(crate) structured: Value,
     pub(crate) truncated: Option<Truncated>,
+    /// What was taken out, and what it hid.
+    pub(crate) findings: Vec<Finding>,
     /// The result before cleaning, where that is not the same.
     pub(crate) raw: Option<Raw>,
 }
 
-/// Bounds a result.
+/// Takes out what a terminal would act on and what nobody sees, and bounds the rest.
 pub(crate) fn clean(output: Output, caps: &Caps) -> Cleaned {
     let Output { structured, text, truncated } = output;
-    let too_long = text.len() > caps.output_bytes || text.lines().count() > caps.output_lines;
+    let (seen, mut findings) = guard::clean(&text);
+    let hides = has_hidden(&structured);
+    let too_long = seen.len() > caps.output_bytes || seen.lines().count() > caps.output_lines;
     let too_big = longest(&structured) > caps.output_bytes;
-    if !too_long && !too_big {
-        return Cleaned { text, structured, truncated, raw: None };
+    if matches!(seen, Cow::Borrowed(_)) && !hides && !too_long && !too_big {
+        return Cleaned { text, structured, truncated, findings: told(&findings), raw: None };
     }
     let raw = Raw(json!({ "text": text, "structured": structured }).to_string().into_bytes());
-    let (text, cut_text) = cut(text, caps.output_bytes, caps.output_lines);
-    let mut structured = structured;
+    let (text, cut_text) = cut(seen.into_owned(), caps.output_bytes, caps.output_lines);
+    let mut structured = if hides { without_hidden(structured, &mut findings) } else { structured };
     let cut_structured = shorten(&mut structured, caps.output_bytes);
     // What the body itself left out is the larger loss, so it is the one that is typed.
-    Cleaned { text, structured, truncated: truncated.or(cut_text).or(cut_structured), raw: Some(raw) }
+    let truncated = truncated.or(cut_text).or(cut_structured);
+    Cleaned { text, structured, truncated, findings: told(&findings), raw: Some(raw) }
+}
+
+/// What was found, as an outcome tells it.
+fn told(findings: &Findings) -> Vec<Finding> {
+    let kind = |kind: Kind| match kind {
+        Kind::Escape => "escape",
+        Kind::HiddenText => "hidden_text",
+    };
+    let finding = |found: &guard::Finding| Finding {
+        kind: kind(found.kind).into(),
+        rule: found.rule.into(),
+        span: Span { start: found.span.start, end: found.span.end },
+    };
+    findings.iter().map(finding).collect()
+}
+
+/// Is there anything in it to take out? Numbers and names of fields of our own types are plain; a tool may pass on
+/// whatever another program made.
+fn has_hidden(value: &Value) -> bool {
+    let hides = |text: &str| matches!(guard::clean(text).0, Cow::Owned(_));
+    match value {
+        Value::String(text) => hides(text),
+        Value::Array(items) => items.iter().any(has_hidden),
+        Value::Object(fields) => fields.iter().any(|(key, value)| hides(key) || has_hidden(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn without_hidden(value: Value, findings: &mut Findings) -> Value {
+    let mut seen = |text: String| {
+        let (clean, found) = guard::clean(&text);
+        findings.join(found);
+        clean.into_owned()
+    };
+    match value {
+        Value::String(text) => Value::String(seen(text)),
+        Value::Array(items) => items.into_iter().map(|item| without_hidden(item, findings)).collect(),
+        Value::Object(fields) => {
+            let keys: Vec<(String, Value)> = fields.into_iter().map(|(key, value)| (seen(key), value)).collect();
+            keys.into_iter().map(|(key, value)| (key, without_hidden(value, findings))).collect()
+        }
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
+    }
 }
 
 /// The length of the longest string in a value.
@@ -67,6 +120,20 @@ mod tests {
         let cleaned = clean(output, &Caps::DEFAULT);
         assert_eq!((cleaned.text.as_str(), cleaned.structured), ("b", json!({ "a": "b" })));
         assert!(cleaned.raw.is_none() && cleaned.truncated.is_none());
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_on_or_nobody_sees_is_taken_out_told_and_kept() {
+        let hostile = "ok\u{1b}]0;t\u{7} fi\u{200b}ne";
+        let output = Output { structured: json!({ "a\u{202e}": [hostile, 1] }), text: hostile.into(), truncated: None };
+        let cleaned = clean(output, &Caps::DEFAULT);
+        assert_eq!((cleaned.text.as_str(), cleaned.structured), ("ok fine", json!({ "a": ["ok fine", 1] })));
+        let rules: Vec<_> = cleaned.findings.iter().map(|finding| (&*finding.kind, &*finding.rule)).collect();
+        let expected =
+            [("escape", "terminal_command"), ("hidden_text", "zero_width"), ("hidden_text", "direction_controls")];
+        assert_eq!(rules, expected);
+        let Raw(raw) = cleaned.raw.unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&raw).unwrap()["text"], json!(hostile));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, Call, CallId, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency, Intent, Network, Outcome, Raw,
-    Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
+    ActionType, Call, CallId, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency, Intent, Network,
+    Outcome, Raw, Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, ConnectionTerms, Decision, Permit, Request, decide, read_command};
 use toolgate_guard::{json, shell::policy::Judgement};
@@ -485,7 +485,9 @@ impl Stop {
     fn without_secrets(self, broker: &Broker) -> Self {
         match self {
             Self::Fault(fault) => Self::Fault(broker.redact_fault(fault)),
-            Self::Pending { approval, message } => Self::Pending { approval, message: broker.redact(&message).into_owned() },
+            Self::Pending { approval, message } => {
+                Self::Pending { approval, message: broker.redact(&message).into_owned() }
+            }
             Self::Fatal(fatal, fault) => Self::Fatal(fatal, broker.redact_fault(fault)),
         }
     }
@@ -546,8 +548,9 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
         ..blank(call.id.clone(), trip.record.tool.clone())
     };
     match walked {
-        Ok(Cleaned { text, structured, truncated, raw }) => {
-            (Outcome { text, structured, truncated, labels: trip.labels.clone(), ..blank }, raw, None)
+        Ok(Cleaned { text, structured, truncated, findings, raw }) => {
+            let findings = trip.findings.iter().cloned().chain(findings).collect();
+            (Outcome { text, structured, truncated, findings, labels: trip.labels.clone(), ..blank }, raw, None)
         }
         Err(Stop::Pending { approval, message }) => {
             let fault = Fault {

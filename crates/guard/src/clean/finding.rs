@@ -59,6 +59,14 @@ impl Findings {
         }
     }
 
+    /// Adds what was found in another text that says the same. Of a rule that spoke already nothing is added.
+    pub fn join(&mut self, other: Self) {
+        let known: Vec<&str> = self.counts.iter().map(|(rule, _)| *rule).collect();
+        self.found.extend(other.found.into_iter().filter(|finding| !known.contains(&finding.rule)));
+        let new: Vec<_> = other.counts.into_iter().filter(|(rule, _)| !known.contains(rule)).collect();
+        self.counts.extend(new);
+    }
+
     /// Is there nothing to tell?
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
