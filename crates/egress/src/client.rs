@@ -78,7 +78,9 @@ const LOOK_UPS: usize = 16;
 const LOOK_UP: Duration = Duration::from_secs(10);
 /// The headers of an answer.
 const MAX_HEADERS: usize = 100;
-const MAX_HEADER_BYTES: u32 = 64 * 1024;
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// As much of them is taken in so that it can be told that they are too long. More is an answer that cannot be read.
+const READ_HEADER_BYTES: u32 = 256 * 1024;
 /// A port that is nobody's: no entry speaks of it.
 const NO_PORT: u16 = 0;
 
@@ -404,10 +406,9 @@ fn timed_out(host: &str, wall: Duration) -> Fault {
     .retryable()
 }
 
-/// HTTP/1 is read up to a bound of its own before this is reached; HTTP/2 is told the bound.
 fn check_head(url: &WebUrl, headers: &HeaderMap) -> Result<(), Fault> {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES as usize {
+    if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
         return Err(failure::headers_too_large(&format!("{}:{}", url.host(), url.port())));
     }
     Ok(())
@@ -456,7 +457,7 @@ fn build(user_agent: &str, tls: &ClientConfig, names: Names) -> Result<reqwest::
         .pool_idle_timeout(KEPT)
         .pool_max_idle_per_host(KEPT_PER_HOST)
         .http1_max_headers(MAX_HEADERS)
-        .http2_max_header_list_size(MAX_HEADER_BYTES)
+        .http2_max_header_list_size(READ_HEADER_BYTES)
         .build();
     client.map_err(|error| {
         Fault::failed(

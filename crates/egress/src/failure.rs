@@ -101,7 +101,10 @@ fn wrong_certificate(error: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "its certificate is not valid yet"
         }
-        CertificateError::UnknownIssuer => "nobody this machine trusts has issued its certificate",
+        // An authority that only has the name of one that is trusted is found by its signature.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "nobody this machine trusts has issued its certificate"
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "its certificate is for another name"
         }
