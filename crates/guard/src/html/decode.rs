@@ -141,3 +141,116 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     detector.feed(bytes.get(..GUESS).unwrap_or(bytes), true);
     detector.guess(None, Utf8Detection::Deny)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], content_type: Option<&str>, expected: &str, encoding: &str) {
+        let (text, name) = decode(bytes, content_type);
+        assert_eq!((text.as_str(), name), (expected, encoding), "{content_type:?} {}", bytes.escape_ascii());
+    }
+
+    fn wide(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+        text.encode_utf16().flat_map(to_bytes).collect()
+    }
+
+    #[test]
+    fn a_byte_order_mark_rules() {
+        check(b"\xef\xbb\xbf\xc3\xa9", Some("text/html; charset=windows-1252"), "\u{e9}", "UTF-8");
+        check(b"\xff\xfea\0\xe9\0", Some("text/html; charset=utf-8"), "a\u{e9}", "UTF-16LE");
+        check(b"\xfe\xff\0a\0\xe9", None, "a\u{e9}", "UTF-16BE");
+    }
+
+    #[test]
+    fn the_server_is_heard_before_the_page() {
+        let page = b"<meta charset=windows-1251>\xe4";
+        check(page, Some("text/html; charset=windows-1252"), "<meta charset=windows-1251>\u{e4}", "windows-1252");
+        check(page, Some("text/html; CHARSET=\"Windows-1252\""), "<meta charset=windows-1251>\u{e4}", "windows-1252");
+        check(page, Some("text/html"), "<meta charset=windows-1251>\u{434}", "windows-1251");
+        check(page, Some("text/html; charset=no-such"), "<meta charset=windows-1251>\u{434}", "windows-1251");
+    }
+
+    #[test]
+    fn the_page_says_it_in_several_ways() {
+        let shift_jis = b"\x93\xfa\x96{";
+        for says in [
+            "<meta charset='Shift_JIS'>",
+            "<html><head><!-- <meta charset=utf-8> --><META CHARSET=sjis />",
+            "<meta http-equiv='Content-Type' content='text/html; charset=Shift_JIS'>",
+            "<meta content='text/html;charset=\"shift_jis\"' http-equiv=content-type>",
+            "<?xml version='1.0' encoding='Shift_JIS'?>",
+        ] {
+            check(&[says.as_bytes(), shift_jis].concat(), None, &format!("{says}\u{65e5}\u{672c}"), "Shift_JIS");
+        }
+        let not_said = "<meta name=x content='text/html; charset=Shift_JIS'><p title='<meta charset=sjis>'>";
+        let bytes = [not_said.as_bytes(), "é".as_bytes()].concat();
+        check(&bytes, None, &format!("{not_said}é"), "UTF-8");
+    }
+
+    #[test]
+    fn what_is_utf8_throughout_is_utf8_whatever_is_said() {
+        let page = "<meta charset=iso-8859-1>é";
+        check(page.as_bytes(), None, page, "UTF-8");
+        check("né".as_bytes(), Some("text/html; charset=iso-8859-1"), "né", "UTF-8");
+        check("<meta charset=utf-16>é".as_bytes(), None, "<meta charset=utf-16>é", "UTF-8");
+        check("é".as_bytes(), Some("text/html; charset=utf-16"), "é", "UTF-8");
+        // In these two letters may look like another one in UTF-8.
+        check("é".as_bytes(), Some("text/html; charset=gbk"), "\u{8305}", "GBK");
+        check(b"\x1b$BF|K\\\x1b(B", Some("text/html; charset=iso-2022-jp"), "\u{65e5}\u{672c}", "ISO-2022-JP");
+    }
+
+    #[test]
+    fn what_is_said_to_be_utf8_and_is_not_is_guessed() {
+        let latin = b"Un caf\xe9 cr\xe8me, s'il vous pla\xeet, \xe0 c\xf4t\xe9 de l'\xe9glise";
+        let expected = "Un café crème, s'il vous plaît, à côté de l'église";
+        check(latin, Some("text/html; charset=utf-8"), expected, "windows-1252");
+        check(latin, None, expected, "windows-1252");
+        let cyrillic = b"\xcf\xf0\xe8\xe2\xe5\xf2, \xea\xe0\xea \xe4\xe5\xeb\xe0? \xdd\xf2\xee \xf2\xe5\xea\xf1\xf2.";
+        check(cyrillic, None, "Привет, как дела? Это текст.", "windows-1251");
+    }
+
+    #[test]
+    fn a_few_broken_letters_do_not_change_the_encoding() {
+        check("é é é\u{0}".replace('\0', "").as_bytes(), None, "é é é", "UTF-8");
+        check(b"\xc3\xa9 \xc3\xa9 \xff", None, "é é \u{fffd}", "UTF-8");
+        check(b"\xc3\xa9 \xc3\xa9 \xc3", Some("text/plain; charset=utf-8"), "é é \u{fffd}", "UTF-8");
+    }
+
+    #[test]
+    fn wide_text_is_known_by_its_zeros() {
+        check(&wide("<p>é", u16::to_le_bytes), None, "<p>é", "UTF-16LE");
+        check(&wide("<p>é", u16::to_be_bytes), None, "<p>é", "UTF-16BE");
+        check(&wide("é", u16::to_be_bytes), Some("text/plain; charset=utf-16be"), "é", "UTF-16BE");
+        check(b"<\0\xe9", None, "<\u{fffd}", "UTF-16LE");
+    }
+
+    #[test]
+    fn nothing_is_some_text() {
+        check(b"", None, "", "UTF-8");
+        check(b"", Some("text/html; charset=shift_jis"), "", "Shift_JIS");
+        check(b"", Some(";;;charset"), "", "UTF-8");
+    }
+
+    #[test]
+    fn a_page_is_known_by_its_type_or_by_its_beginning() {
+        let page = b"<!doctype HTML><p>";
+        for (content_type, head, expected) in [
+            (Some("text/html"), &b""[..], true),
+            (Some("TEXT/HTML;charset=x"), b"", true),
+            (Some("application/xhtml+xml"), b"", true),
+            (Some("text/plain"), page, false),
+            (Some("application/json"), page, false),
+            (Some(""), page, true),
+            (None, page, true),
+            (None, b"\xef\xbb\xbf \n<html lang=en>", true),
+            (None, b"<HEAD>", true),
+            (None, b"<header>", false),
+            (None, b"{\"a\": \"<html>\"}", false),
+            (None, b"<?xml version='1.0'?><feed>", false),
+            (None, b"", false),
+        ] {
+            assert_eq!(is_html(content_type, head), expected, "{content_type:?} {}", head.escape_ascii());
+        }
+    }
+}

@@ -143,3 +143,68 @@ fn text(document: &Document, node: NodeId) -> String {
     let mut said = elements.flat_map(|(_, e)| ["aria-label", "title", "alt"].map(|name| e.attribute(name)));
     cut_line(said.find_map(|text| text.filter(|text| !text.trim().is_empty())).unwrap_or_default(), LONGEST_TEXT)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(html: &str, address: Option<&str>, expected: &[(&str, &str)]) {
+        let links = Document::read(html).links(address);
+        let links: Vec<_> = links.iter().map(|link| (link.text.as_str(), link.url.as_str())).collect();
+        assert_eq!(links, expected, "{html}");
+    }
+
+    const PAGE: Option<&str> = Some("https://example.com/a/b?c#d");
+
+    #[test]
+    fn each_address_comes_once_with_the_first_text() {
+        let html = "<a href=x> a <b>b</b></a><a href=/a/x>c</a><a href=y><img alt='d'></a><a href=y>e</a>";
+        check(html, PAGE, &[("a b", "https://example.com/a/x"), ("d", "https://example.com/a/y")]);
+        check("<a href=x></a><a href=x>a</a>", PAGE, &[("a", "https://example.com/a/x")]);
+        check("<a href=x aria-label='a'><i></i></a>", PAGE, &[("a", "https://example.com/a/x")]);
+        check("<map><area href=x alt=a></map>", PAGE, &[("a", "https://example.com/a/x")]);
+    }
+
+    #[test]
+    fn only_what_can_be_followed_is_a_link() {
+        check("<a href='javascript:x'>a</a><a href='JAVA&#10;SCRIPT:x'>b</a><a href='data:,x'>c</a>", PAGE, &[]);
+        check(
+            "<a href='blob:x'>a</a><a href='file:///x'>b</a><a href='ftp://h/'>c</a><a href='\u{1}javascript:x'>d</a>",
+            PAGE,
+            &[],
+        );
+        check("<a>a</a><a href=''>b</a><a href=' '>c</a><a href='#x'>d</a><a href='?c#y'>e</a>", PAGE, &[]);
+        check("<a href='https://u@h.example/'>a</a><a href='http://[x'>b</a>", PAGE, &[]);
+        check("<a href='tel:+1'>a</a>", PAGE, &[("a", "tel:+1")]);
+        check("<template><a href=x>a</a></template><noscript><a href=y>b</a></noscript>", PAGE, &[]);
+    }
+
+    #[test]
+    fn a_page_may_say_what_its_addresses_are_relative_to() {
+        let html = "<base href='/z/'><base href='/y/'><a href=x>a</a><a href='#k'>b</a>";
+        check(html, PAGE, &[("a", "https://example.com/z/x")]);
+        check("<base href='https://o.example/'><a href='x'>a</a>", None, &[("a", "https://o.example/x")]);
+        check("<base href='data:text/html,x'><a href=x>a</a>", PAGE, &[("a", "https://example.com/a/x")]);
+        let long = format!("<base href='/{}/'><a href=x>a</a>", "y".repeat(5_000));
+        check(&long, PAGE, &[("a", "https://example.com/a/x")]);
+    }
+
+    #[test]
+    fn without_an_address_relative_ones_stay_as_they_are() {
+        check(
+            "<a href=' /x y'>a</a><a href='/z'>b</a><a href=https://h.example>c</a>",
+            None,
+            &[("b", "/z"), ("c", "https://h.example/")],
+        );
+        check("<a href='/x'>a</a>", Some("not a url"), &[("a", "/x")]);
+    }
+
+    #[test]
+    fn links_and_their_texts_are_bounded() {
+        let html: String = (0..3_000).map(|i| format!("<a href={i}>{i}</a>")).collect();
+        assert_eq!(Document::read(&html).links(PAGE).len(), MOST_LINKS);
+        let long = format!("<a href=x>{}</a><a href='/{}'>b</a>", "word ".repeat(100_000), "y".repeat(5_000));
+        let links = Document::read(&long).links(PAGE);
+        assert_eq!(links.iter().map(|link| link.text.len()).collect::<Vec<_>>(), [LONGEST_TEXT]);
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Prose is text outside of links in blocks of some length. The main part is the innermost element that holds most of
 //! the page's prose, and what is plainly frame inside it is left out. Where there is hardly any prose, as on a page of
-//! links, the main part is all of the page. One walk up the tree counts, one walk down finds, so no page takes long.
+//! links, the main part is what the page says it is, or all of it. One walk up the tree counts, one walk down finds, so no page takes long.
 
 use super::{
     Document,
@@ -40,31 +40,34 @@ impl MainPart {
 /// Finds the main part.
 pub(super) fn find(document: &Document) -> MainPart {
     let body = document.tree.body();
-    let everything = MainPart { root: body, aside: Vec::new() };
-    let text = texts(document, body);
-    let aside = asides(document, body, &text);
+    let texts = texts(document, body);
+    let aside = asides(document, body, &texts);
     let prose = prose(document, body, &aside);
-    let total = prose[body.index()];
-    if total < LEAST_PAGE {
-        return everything;
+    let main = said_to_be_main(document, body, &aside);
+    let holds = |counts: &[usize], main: &NodeId| counts[main.index()] * 100 >= counts[body.index()] * SHARE_OF_MAIN;
+    if prose[body.index()] < LEAST_PAGE {
+        // There is nothing to go by but the page's own word.
+        let root = main.filter(|main| holds(&texts, main)).unwrap_or(body);
+        return MainPart { root, aside: Vec::new() };
     }
-    let mut root = body;
-    if let Some(main) = said_to_be_main(document, body, &aside) {
-        if prose[main.index()] * 100 >= total * SHARE_OF_MAIN {
-            root = main;
-        }
-    }
-    let needed = prose[root.index()] * SHARE / 100;
+    let root = main.filter(|main| holds(&prose, main)).unwrap_or(body);
+    MainPart { root: innermost(document, root, &prose), aside }
+}
+
+/// The innermost element below this one that holds most of its prose.
+fn innermost(document: &Document, outer: NodeId, prose: &[usize]) -> NodeId {
+    let needed = prose[outer.index()] * SHARE / 100;
     let inner = |node| {
         let mut children = document.tree.children(node).filter(|child| is_holder(document.tree.name(*child)));
         children.find(|child| prose[child.index()] > needed)
     };
+    let mut root = outer;
     while document.tree.name(root) != "article"
         && let Some(child) = inner(root)
     {
         root = child;
     }
-    MainPart { root, aside }
+    root
 }
 
 /// The element that says it is the main part, if there is exactly one.
@@ -215,4 +218,67 @@ fn add_up(document: &Document, counts: &mut [usize], node: NodeId) {
 /// How many bytes a text has, spaces left out.
 fn length(text: &str) -> usize {
     text.split_whitespace().map(str::len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The markdown of the main part, in which every paragraph of prose is `P`.
+    fn check(html: &str, expected: &str) {
+        let html = html.replace("PROSE", PROSE);
+        let page = Document::read(&html).page(Some("https://example.com/"));
+        assert_eq!(page.markdown.replace(PROSE, "P"), expected, "{html}");
+    }
+
+    const PROSE: &str = "This is a paragraph that somebody wrote for people to read; it goes on for a while so that it is \
+        long enough to count, and it says nothing in particular about anything.";
+
+    #[test]
+    fn the_frame_is_left_out() {
+        check(
+            "<header><a href=/>Home</a> <nav>menu</nav></header><div class=page><h1>T</h1><p>PROSE</p><p>PROSE</p>\
+             <p>short</p></div><div class=sidebar>PROSE</div><footer>PROSE</footer>",
+            "# T\n\nP\n\nP\n\nshort",
+        );
+        check("<div id=cookie-banner>PROSE</div><div><p>PROSE<p>PROSE</div>", "P\n\nP");
+        check("<div><p>PROSE<aside>PROSE</aside><p>PROSE<button>b</button><form>f</form></div>", "P\n\nP\n\nf");
+        check("<div role=navigation>PROSE</div><p>PROSE<p>PROSE", "P\n\nP");
+    }
+
+    #[test]
+    fn most_of_the_prose_is_never_left_out() {
+        check("<div><p>PROSE<p>PROSE</div><div><p>PROSE<p>PROSE</div>", "P\n\nP\n\nP\n\nP");
+        check("<div><div><p>PROSE</div><div><p>PROSE</div><div><p>PROSE</div></div>", "P\n\nP\n\nP");
+        // What holds half of the page is no frame, whatever it is called.
+        check("<div class='nav-open sidebar'><p>PROSE<p>PROSE</div><p>x", "P\n\nP");
+        check("<body class=footer-fixed><p>PROSE<p>PROSE", "P\n\nP");
+    }
+
+    #[test]
+    fn the_page_may_say_what_its_main_part_is() {
+        check("<div><p>PROSE</div><main><p>PROSE</p><p>PROSE</main><div><p>PROSE</div>", "P\n\nP");
+        check("<div>x</div><div role=main><ul><li>a</ul></div>", "- a");
+        // Two cannot both be it, and one with little in it is not.
+        check("<main><p>PROSE<p>PROSE</main><main><p>PROSE<p>PROSE</main>", "P\n\nP\n\nP\n\nP");
+        check("<main>x</main><p>PROSE<p>PROSE", "x\n\nP\n\nP");
+        check("<article><header><h1>T</h1></header><div><p>PROSE<p>PROSE</div></article><p>x", "# T\n\nP\n\nP");
+    }
+
+    #[test]
+    fn a_page_of_links_is_read_as_a_whole() {
+        check(
+            "<nav><a href=/a>a</a></nav><ul><li><a href=/b>b</a></ul>",
+            "[a](https://example.com/a)\n\n- [b](https://example.com/b)",
+        );
+        check("<div class=menu>a</div><p>b", "a\n\nb");
+    }
+
+    #[test]
+    fn links_of_the_main_part_come_first() {
+        let html = format!("<nav><a href=/n>n</a></nav><div><p>{PROSE}<p>{PROSE} <a href=/m>m</a></div>");
+        let links = Document::read(&html).page(Some("https://example.com/")).links;
+        let links: Vec<_> = links.iter().map(|link| link.text.as_str()).collect();
+        assert_eq!(links, ["m", "n"]);
+    }
 }

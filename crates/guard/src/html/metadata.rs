@@ -89,3 +89,60 @@ fn set(own: &mut Option<String>, said: Option<&str>) {
         *own = Some(said);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(html: &str, expected: Metadata) {
+        assert_eq!(Document::read(html).metadata(Some("https://example.com/a/b")), expected, "{html}");
+    }
+
+    fn some(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn a_page_says_all_of_it() {
+        let html = "<html lang=de-CH><head><meta charset=utf-8><title> A\n page </title>\
+            <meta name=Description content='about  it'><link rel=CANONICAL href=/c>\
+            <meta property=og:title content=T><meta property=og:Image content=/i.png><meta name=og:type content=x>\
+            <meta property=og:title content=second><meta name=keywords content=k>";
+        let open_graph = [("og:image", "/i.png"), ("og:title", "T"), ("og:type", "x")];
+        check(
+            html,
+            Metadata {
+                title: some("A page"),
+                description: some("about it"),
+                canonical: some("https://example.com/c"),
+                language: some("de-CH"),
+                charset: some("utf-8"),
+                open_graph: open_graph.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            },
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_taken_from_elsewhere() {
+        let open_graph = [("og:description", "D"), ("og:title", "T")];
+        let open_graph = open_graph.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let html = "<meta property=og:title content=T><meta property=og:description content=D><h1>H</h1>";
+        check(
+            html,
+            Metadata { title: some("T"), description: some("D"), open_graph: open_graph.into(), ..Metadata::default() },
+        );
+        check("<title> </title><h1>H <i>i</i></h1><h1>J</h1>", Metadata { title: some("H i"), ..Metadata::default() });
+        check("<template><h1>H</h1></template><svg><title>S</title></svg>", Metadata::default());
+        let html = "<meta http-equiv=content-type content='text/html; charset=Big5'><meta http-equiv=Content-Language content=fr>";
+        check(html, Metadata { charset: some("Big5"), language: some("fr"), ..Metadata::default() });
+        check("<link rel=canonical href='javascript:x'><html lang=''>", Metadata::default());
+        check("", Metadata::default());
+    }
+
+    #[test]
+    fn nobody_says_more_than_is_read() {
+        let html: String = (0..200).map(|i| format!("<meta property='og:{i}' content=x>")).collect();
+        let found = Document::read(&format!("<title>{}</title>{html}", "x".repeat(5_000))).metadata(None);
+        assert_eq!((found.title.map(|title| title.len()), found.open_graph.len()), (Some(LONGEST), MOST_PROPERTIES));
+    }
+}

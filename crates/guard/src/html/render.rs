@@ -174,7 +174,8 @@ impl<'d> Writer<'d> {
         while let Some(step) = walk.next() {
             match step {
                 Step::Enter(node) if node != root && (document.is_unread(node) || (self.left_out)(node)) => {
-                    walk.pass_over()
+                    self.want(gap_around(document.tree.name(node)));
+                    walk.pass_over();
                 }
                 Step::Enter(node) => match document.tree.kind(node) {
                     Kind::Text(text) => self.words(text),
@@ -531,9 +532,10 @@ impl<'d> Writer<'d> {
     /// Could it be read as a mark where it stands?
     fn is_mark(&self, c: char, rest: &str) -> bool {
         match c {
-            '\\' | '`' | '*' | '[' | ']' | '<' => true,
-            '#' | '-' | '+' | '>' | '=' | '~' => self.line == Line::Start,
-            '.' | ')' => self.line == Line::Digits,
+            '\\' | '`' | '*' | '~' | '[' | ']' | '<' => true,
+            '#' | '-' | '+' | '>' | '=' => self.line == Line::Start,
+            // A number is the mark of an item only in front of a gap.
+            '.' | ')' => self.line == Line::Digits && rest.chars().next().is_none_or(char::is_whitespace),
             '|' => self.in_cell || self.line == Line::Start,
             // Inside a word it marks nothing.
             '_' => {

@@ -170,3 +170,65 @@ impl Grid {
         self.table.rows.push(cells);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(html: &str) -> Vec<Table> {
+        Document::read(html).tables()
+    }
+
+    /// The rows of the only table, cells joined by `|`.
+    fn check(html: &str, expected: &[&str]) {
+        let tables = read(html);
+        let rows: Vec<_> = tables.iter().flat_map(|table| &table.rows).map(|row| row.join("|")).collect();
+        assert_eq!(rows, expected, "{html}");
+    }
+
+    #[test]
+    fn cells_are_where_they_are_seen() {
+        check("<table><tr><td>a<td>b<tr><td>c<td>d</table>", &["a|b", "c|d"]);
+        check("<table><tr><td colspan=2>a<tr><td>b<td>c</table>", &["a|a", "b|c"]);
+        check("<table><tr><td rowspan=2>a<td>b<tr><td>c</table>", &["a|b", "a|c"]);
+        check("<table><tr><td>a<td rowspan=3>b<tr><td>c<tr><td>d<tr><td>e<td>f</table>", &["a|b", "c|b", "d|b", "e|f"]);
+        check("<table><tr><td rowspan=2 colspan=2>a<td>b<tr><td>c</table>", &["a|a|b", "a|a|c"]);
+        check("<table><tr><td>a<td>b<td rowspan=2>c<tr><td>d</table>", &["a|b|c", "d||c"]);
+        check("<table><tr><td rowspan=0>a<td>b<tr><td>c<tr><td>d</table>", &["a|b", "a|c", "a|d"]);
+        check("<table><tr><td colspan=0>a<td colspan=-2>b<td colspan=x>c</table>", &["a|b|c"]);
+    }
+
+    #[test]
+    fn cells_hold_one_line_and_no_other_table() {
+        check("<table><tr><td> a <br> b<p>c</p><script>x</script><td>d</table>", &["a b c|d"]);
+        let html = "<table><tr><td>a<table><tr><td>b</table>c<td>d</table>";
+        let rows: Vec<_> = read(html).into_iter().map(|table| table.rows).collect();
+        assert_eq!(rows, [vec![vec!["a c".to_owned(), "d".to_owned()]], vec![vec!["b".to_owned()]]]);
+    }
+
+    #[test]
+    fn a_table_has_a_name_and_a_head() {
+        let html = "<table><caption>t <b>u</b></caption><thead><tr><th>a<th>b</thead><tbody><tr><th>c<td>d</table>";
+        let rows = vec![vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned(), "d".to_owned()]];
+        assert_eq!(read(html), [Table { caption: Some("t u".into()), has_header: true, rows, cut: false }]);
+        let headless = read("<table><tr><th>a<td>b<tr><td>c<td>d</table>");
+        assert_eq!(headless.iter().map(|table| table.has_header).collect::<Vec<_>>(), [false]);
+        assert_eq!(read("<table><tr><td></table><table></table>a"), []);
+    }
+
+    #[test]
+    fn spans_are_bounded() {
+        let wide = read("<table><tr><td colspan=999999999>a<td>b<tr><td>c</table>");
+        assert_eq!(
+            wide.iter().map(|t| (t.rows.iter().map(Vec::len).collect::<Vec<_>>(), t.cut)).collect::<Vec<_>>(),
+            [(vec![100, 1], true)]
+        );
+        let tall = read(&format!("<table><tr><td rowspan=99999>a<td>b{}</table>", "<tr><td>c".repeat(6_000)));
+        assert_eq!(tall.iter().map(|table| (table.rows.len(), table.cut)).collect::<Vec<_>>(), [(5_000, true)]);
+        let row = format!("<tr>{}", "<td colspan=100 rowspan=100>".to_owned() + &"x".repeat(5_000));
+        let heavy = read(&format!("<table>{}</table>", row.repeat(50)));
+        let bytes = |table: &Table| table.rows.iter().flatten().map(String::len).sum::<usize>();
+        assert!(heavy.iter().all(|table| table.cut && bytes(table) < 2 * MOST_BYTES), "{:?}", heavy.first().map(bytes));
+        assert_eq!(read(&"<table><tr><td>a</table>".repeat(500)).len(), 100);
+    }
+}

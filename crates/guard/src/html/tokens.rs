@@ -341,3 +341,112 @@ fn tendril(bytes: &[u8]) -> StrTendril {
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Document, tree::Step},
+        *,
+    };
+
+    /// How deep the tree of a page is.
+    fn depth(tree: &Tree) -> usize {
+        let mut deepest = 0;
+        let mut depth = 0usize;
+        for step in tree.walk(NodeId::DOCUMENT) {
+            match step {
+                Step::Enter(_) => depth += 1,
+                Step::Leave(_) => depth -= 1,
+            }
+            deepest = deepest.max(depth);
+        }
+        deepest
+    }
+
+    #[test]
+    fn the_list_of_attributes_can_be_searched() {
+        assert!(KEPT.is_sorted());
+    }
+
+    #[test]
+    fn a_hundred_thousand_elements_inside_each_other_are_not_that_deep() {
+        for name in ["div", "template", "svg"] {
+            let html = format!("{}end", format!("<{name}>").repeat(100_000));
+            let tree = tree(&html);
+            assert!(depth(&tree) <= MOST_DEPTH + 2, "{name}: {}", depth(&tree));
+        }
+    }
+
+    #[test]
+    fn what_is_too_deep_is_beside_each_other_and_still_inside_its_own_element() {
+        let html = format!("{}<p id=a>one<p id=b>two", "<div>".repeat(600));
+        let document = Document::read(&html);
+        let texts: Vec<_> = ["a", "b"].iter().flat_map(|id| document.with_id(id)).map(|part| part.text(100)).collect();
+        assert_eq!(texts, ["one", "two"]);
+        assert!(!document.is_cut());
+    }
+
+    #[test]
+    fn open_formatting_is_not_repeated_without_end() {
+        let open: String = (0..400).map(|i| format!("<p><b id={i}></p>")).collect();
+        let document = Document::read(&(open + &"<p>x".repeat(20_000)));
+        assert!(document.is_cut() && document.tree.len() < 510_000, "{}", document.tree.len());
+        assert!(document.text().starts_with("x\n\nx\n\nx"));
+    }
+
+    #[test]
+    fn a_cut_page_is_read_as_far_as_it_was() {
+        let long = format!("<p>first</p>{}<p>last</p>", "<br>".repeat(600_000));
+        let document = Document::read(&long);
+        assert_eq!((document.is_cut(), document.text().as_str()), (true, "first"));
+    }
+
+    #[test]
+    fn a_tag_has_the_attributes_that_are_read_and_no_others() {
+        let many: String = (0..100_000).map(|i| format!("data-{i}=x ")).collect();
+        let document =
+            Document::read(&format!("<p onclick=x {many} ID=a class=b id=c title='{}'>t", "x".repeat(70_000)));
+        let part = document.with_name("p").next().unwrap();
+        let found = ["id", "class", "onclick", "data-1", "title"].map(|name| part.attribute(name));
+        assert_eq!(found, [Some("a"), Some("b"), None, None, None]);
+    }
+
+    #[test]
+    fn long_names_are_cut_and_anything_is_a_name() {
+        let document = Document::read(&format!("<{}>a</p><xé\0<b y=\u{fffd}>c<é>", "x".repeat(100_000)));
+        assert_eq!(document.text(), "a\n\nc<é>");
+    }
+
+    #[test]
+    fn elements_that_hold_text_end_where_they_end_in_browsers() {
+        let check = |html: &str, expected: &str| assert_eq!(Document::read(html).text(), expected, "{html}");
+        check("<textarea><p>a</textarea>b", "<p>a\nb");
+        check("<title>a<b></title>c", "c");
+        check("<script>if (a<b) '</p>' </script >c", "c");
+        check("<script><!-- <script> </script> x --></script>c", "c");
+        check("<style></styl></style>c", "c");
+        check("<noscript><p>a</p></noscript>c", "c");
+        check("<iframe><p>a</iframe>c", "c");
+        check("<!-- > <p>a -->c", "c");
+        check("<!--> c", "c");
+        check("<plaintext>a</plaintext><b>", "a</plaintext><b>");
+        check("<svg><![CDATA[a</svg>]]></svg>c", "c");
+        check("<![CDATA[a]]>c", "c");
+        check("<template><p>a</template>c", "c");
+        check("a&amp;b&notin;&lt;p>&#x41;&#0;", "a&b\u{2209}<p>A\u{fffd}");
+    }
+
+    #[test]
+    fn broken_html_is_repaired() {
+        let check = |html: &str, expected: &str| assert_eq!(Document::read(html).text(), expected, "{html}");
+        check("<b><p>a</b>b</p>c", "ab\n\nc");
+        check("<p>a<div>b</p>c", "a\n\nb\n\nc");
+        check("<table><p>a<tr><td>b</table>c", "a\n\nb\n\nc");
+        check("<ul><li>a<li>b</ul>", "- a\n- b");
+        check("a</div></p></x>b", "a\n\nb");
+        check("<p>a<", "a<");
+        check("<p>a</", "a</");
+        check("<a href='x>b", "");
+        check("", "");
+    }
+}
