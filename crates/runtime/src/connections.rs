@@ -101,6 +101,16 @@ impl Connections {
         Ok(format!("{}:{}", url.host(), url.port()))
     }
 
+    /// The server git is talked to at, as `host:port`. GitHub has its API at a host of its own.
+    pub fn git_target(&self, name: &str) -> Result<String, Fault> {
+        let entry = self.entry(name)?;
+        let target = self.target(name)?;
+        match (entry.settings().kind, target.as_str()) {
+            (ServiceKind::Github, "api.github.com:443") => Ok("github.com:443".to_owned()),
+            _ => Ok(target),
+        }
+    }
+
     /// Where a request would go: `target` is a path below the connection's address, or a whole URL that is.
     pub fn join(&self, name: &str, target: &str) -> Result<WebUrl, Fault> {
         let entry = self.entry(name)?;

@@ -199,7 +199,11 @@ fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Resul
     let mut effects = body.effects(input)?;
     let connection = body.connection(input)?.map(|used| house.connections.terms(&used)).transpose()?;
     if let Some(connection) = &connection {
-        lead_to(&house.connections.target(&connection.name)?, &connection.name, &mut effects);
+        let target = match def.needs.exec {
+            true => house.connections.git_target(&connection.name)?,
+            false => house.connections.target(&connection.name)?,
+        };
+        lead_to(&target, &connection.name, &mut effects);
     }
     let line = body.command(input)?;
     let meant = line.map(|line| read_command(house.policy(), agent, &line, &house.ground(agent)));

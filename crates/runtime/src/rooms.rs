@@ -276,7 +276,7 @@ impl CallRoom {
         if !self.permit.needs().secrets {
             return Err(not_declared("credentials", "needs.secrets"));
         }
-        let target = gateway.connections().target(connection)?;
+        let target = gateway.connections().git_target(connection)?;
         if reach.hosts != [target.as_str()] {
             let message = format!("connection `{connection}` is for `{target}`, and the program would talk to `{}`", reach.hosts.join("`, `"));
             return Err(Fault::refused("connection_mismatch", message, "Use the connection of that host, or none."));

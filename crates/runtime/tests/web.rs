@@ -309,3 +309,19 @@ async fn a_waiting_request_is_given_up_with_its_call() {
     BufReader::new(connection).read_to_end(&mut said).unwrap();
     assert!(said.starts_with(b"GET / "));
 }
+
+#[tokio::test]
+async fn a_program_is_led_to_the_server_git_is_at_and_a_request_to_the_api() {
+    let check = |exec: bool, base_url: &str, expected: &str| {
+        let config = format!("connections: {{ hub: {{ base_url: '{base_url}', kind: github, auth: none }} }}\n");
+        let def = ToolDef { needs: Needs { exec, ..declared().needs }, ..declared() };
+        let house = house(&config, vec![asking(def)]);
+        let call = house.runtime.call(&AgentName::from("default"), "ask", json!({ "url": "x", "connection": "hub" }));
+        let effects = house.runtime.explain(&call).unwrap().effects;
+        let networks = effects.into_iter().filter(|effect| effect.kind == EffectKind::Network);
+        assert_eq!(networks.map(|effect| effect.target.unwrap()).collect::<Vec<_>>(), [expected]);
+    };
+    check(false, "https://api.github.com", "api.github.com:443");
+    check(true, "https://api.github.com", "github.com:443");
+    check(true, "https://git.example.org/api/v3", "git.example.org:443");
+}
