@@ -113,6 +113,21 @@ fn a_page_says_why_and_the_status_says_whether() {
 }
 
 #[test]
+fn an_internal_host_that_the_operator_listed_is_let_through_and_its_neighbours_are_not() {
+    let bench = Bench::new();
+    bench.put("own.yaml", "egress: { hostname_allowlist: [git.corp.internal, '10.1.2.3:8443'] }\n");
+    for (url, resolve, status) in [
+        ("https://git.corp.internal/", "git.corp.internal=10.0.0.7", 0),
+        ("https://git.corp.internal/", "git.corp.internal=169.254.169.254", 3),
+        ("https://wiki.corp.internal/", "wiki.corp.internal=10.0.0.7", 3),
+        ("https://10.1.2.3:8443/", "a.com=1.1.1.1", 0),
+        ("https://10.1.2.3/", "a.com=1.1.1.1", 3),
+    ] {
+        bench.run(&["--config", "own.yaml", "url", url, "--resolve", resolve]).exits(status);
+    }
+}
+
+#[test]
 fn a_wrong_command_line_says_what_is_wrong() {
     let bench = Bench::new();
     for (args, wrong) in [

@@ -30,6 +30,7 @@ pub use catalog::BadTool;
 pub use house::{Fatal, Watch};
 pub use rooms::{hidden_from_rooms, protected_in};
 pub use toolgate_contract as contract;
+pub use toolgate_egress as egress;
 pub use toolgate_sandbox as sandbox;
 pub use toolgate_store as store;
 pub use toolgate_tools as tools;

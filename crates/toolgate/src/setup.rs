@@ -64,6 +64,11 @@ impl Place {
         })
     }
 
+    /// The config there is. Nothing is opened.
+    pub(crate) fn config(&self) -> Result<Config, Problem> {
+        load(&self.sources("default", None)?)
+    }
+
     /// Opens everything. `workspace` takes the place of the agent's own.
     pub(crate) fn open(&self, agent: &str, workspace: Option<&Path>) -> Result<Opened, Problem> {
         let sources = self.sources(agent, workspace)?;

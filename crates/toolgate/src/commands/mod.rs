@@ -52,7 +52,7 @@ impl Command {
             Self::Audit(command) => command.run(place),
             Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
-            Self::Url(command) => command.run(),
+            Self::Url(command) => command.run(place),
             Self::Connections(command) => command.run(place),
             Self::Secrets(command) => command.run(place),
             Self::Doctor(command) => command.run(place),

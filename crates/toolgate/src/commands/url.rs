@@ -11,14 +11,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_guard::{
     host_name::HostName,
-    route::{self, Answers, Route},
+    route::{self, Answers, Hop, Route},
+    url::WebUrl,
 };
+use toolgate_runtime::egress::{Internal, Judge};
 
-use crate::{problem::Problem, show};
+use crate::{problem::Problem, setup::Place, show};
 
 /// Say whether a URL would be let through, and why not
 ///
-/// Nothing is fetched. The host is looked up, unless --resolve says what it leads to. The answer is 0 for a URL that
+/// Nothing is fetched. The host is looked up, unless --resolve says what it leads to; hosts on the config's
+/// `egress.hostname_allowlist` may be internal. The answer is 0 for a URL that
 /// would be let through and 3 for one that is refused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -69,20 +72,48 @@ enum Resolves {
 }
 
 impl Url {
-    pub(crate) fn run(self) -> Result<ExitCode, Problem> {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
         let Some(url) = &self.url else {
             return lines(&self.resolve);
         };
-        let route = route::walk(url, &[], |name| match known(&self.resolve, name) {
-            Answers::Unknown => look_up(name),
-            found => found,
-        });
+        let mut route = route::walk(url, &[], |name| self.found(name));
+        if route.stop.is_some()
+            && let Some(hop) = self.listed(url, place)?
+        {
+            route = Route { hops: vec![hop], stop: None };
+        }
         if self.json {
             show::json(&answer(&route))?;
         } else {
             show::line(&page(url, &route))?;
         }
         Ok(ExitCode::from(if route.stop.is_none() { 0 } else { 3 }))
+    }
+}
+
+impl Url {
+    fn found(&self, name: &HostName) -> Answers {
+        match known(&self.resolve, name) {
+            Answers::Unknown => look_up(name),
+            found => found,
+        }
+    }
+
+    /// Where the URL leads, if it is to an internal host that the operator listed.
+    fn listed(&self, url: &str, place: &Place) -> Result<Option<Hop>, Problem> {
+        let Ok(url) = WebUrl::read(url) else { return Ok(None) };
+        let listed = place.config()?.egress.hostname_allowlist;
+        let judge = Judge::new(Internal::parse(&listed).map_err(|fault| Problem::usage(fault.to_string()))?);
+        if judge.host(url.host(), url.port()).is_err() {
+            return Ok(None);
+        }
+        let addresses: Vec<IpAddr> = match url.host().name().map(|name| self.found(name)) {
+            Some(Answers::Found(found)) => found.into_iter().flatten().collect(),
+            Some(Answers::Unknown) => Vec::new(),
+            None => url.host().address().into_iter().collect(),
+        };
+        let admitted = judge.admit(url.host().name(), url.port(), &addresses).is_ok();
+        Ok(admitted.then_some(Hop { url, addresses }))
     }
 }
 
