@@ -22,6 +22,7 @@ struct Noting {
     sent: Mutex<Vec<WebRequest>>,
     answers: Mutex<VecDeque<Result<WebResponse, Fault>>>,
     connections: Vec<ConnectionInfo>,
+    engine: Option<SearchEngine>,
 }
 
 impl WebStage {
@@ -36,6 +37,12 @@ impl WebStage {
         let (name, base_url) = (name.to_owned(), base_url.to_owned());
         let web = Arc::get_mut(&mut self.web).unwrap();
         web.connections.push(ConnectionInfo { name, base_url, kind });
+        self
+    }
+
+    /// The same with a search engine of the operator's.
+    pub(crate) fn searching(mut self, engine: SearchEngine) -> Self {
+        Arc::get_mut(&mut self.web).unwrap().engine = Some(engine);
         self
     }
 
@@ -107,7 +114,8 @@ impl Web for Noting {
     }
 
     fn search_engine(&self) -> Result<SearchEngine, Fault> {
-        Err(Fault::failed("no_search_engine", "no search engine is set up", "Ask the operator."))
+        let none = Fault::failed("no_search_engine", "no search engine is set up", "Ask the operator.");
+        self.engine.clone().ok_or(none)
     }
 }
 

@@ -82,10 +82,14 @@ const KEPT: [&str; 42] = [
 
 /// The tree of a page.
 pub(super) fn tree(html: &str) -> Tree {
+    tree_within(html, MOST_WORK)
+}
+
+fn tree_within(html: &str, most_work: u64) -> Tree {
     // As with scripts: what a `noscript` holds is not shown then, and comes as text of an element that no one reads.
     let builder = TreeBuilder::new(Sink::new(), TreeBuilderOpts::default());
     let mut cut = false;
-    let Ok(()) = Tokenizer::new_with_emitter(html, Feed::new(&builder, &mut cut)).finish();
+    let Ok(()) = Tokenizer::new_with_emitter(html, Feed::new(&builder, most_work, &mut cut)).finish();
     let mut tree = builder.sink.finish();
     tree.cut = cut;
     tree
@@ -94,7 +98,7 @@ pub(super) fn tree(html: &str) -> Tree {
 /// Takes the pieces of tokens and passes on whole ones.
 struct Feed<'b> {
     builder: &'b TreeBuilder<NodeId, Sink>,
-    work: u64,
+    work_left: u64,
     /// The page was too much work; nothing more is passed on.
     cut: &'b mut bool,
     text: Vec<u8>,
@@ -134,10 +138,10 @@ fn kept(name: &[u8]) -> Option<&'static str> {
 }
 
 impl<'b> Feed<'b> {
-    fn new(builder: &'b TreeBuilder<NodeId, Sink>, cut: &'b mut bool) -> Self {
+    fn new(builder: &'b TreeBuilder<NodeId, Sink>, work_left: u64, cut: &'b mut bool) -> Self {
         Self {
             builder,
-            work: 0,
+            work_left,
             cut,
             text: Vec::new(),
             tag: Piece::default(),
@@ -148,11 +152,11 @@ impl<'b> Feed<'b> {
 
     /// Passes a token on, if there is any work left for it.
     fn pass(&mut self, token: Token, work: u64) -> Option<State> {
-        self.work += work;
-        *self.cut |= self.work > MOST_WORK || self.builder.sink.is_full();
+        *self.cut |= self.work_left < work || self.builder.sink.is_full();
         if *self.cut {
             return None;
         }
+        self.work_left -= work;
         match self.builder.process_token(token, 1) {
             TokenSinkResult::RawData(RawKind::Rcdata) => Some(State::RcData),
             TokenSinkResult::RawData(RawKind::Rawtext) => Some(State::RawText),
@@ -399,6 +403,18 @@ mod tests {
         let long = format!("<p>first</p>{}<p>last</p>", "<br>".repeat(600_000));
         let document = Document::read(&long);
         assert_eq!((document.is_cut(), document.text().as_str()), (true, "first"));
+    }
+
+    #[test]
+    fn work_is_counted_by_depth_and_ends() {
+        let is_cut = |html: &str| tree_within(html, 20_000).cut;
+        assert!(!is_cut(&"<p>a".repeat(1_000)));
+        assert!(is_cut(&"<p>a".repeat(10_000)));
+        assert!(is_cut(&("<div>".repeat(100) + &"<p>a".repeat(1_000))));
+        assert!(is_cut(&("<div>".repeat(100) + &"</x>".repeat(1_000))));
+        assert!(is_cut(&"<b>a</b>".repeat(1_000)));
+        let cut = tree_within(&("a".to_owned() + &"<div>".repeat(1_000)), 20_000);
+        assert!(cut.cut && depth(&cut) < 300, "{}", depth(&cut));
     }
 
     #[test]

@@ -242,3 +242,87 @@ fn tables(cx: &Cx, found: Vec<html::Table>) -> Reading {
     tell_cut(&mut said, cut, "tables", "; give a smaller piece of the HTML");
     (Output { tables: Some(tables), ..Output::default() }, said.trim_end().to_owned(), cut)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::web_stage::WebStage;
+
+    /// The field that was asked for, and what the model reads. The others are null.
+    fn check(arguments: Value, field: &str, expected: Value, text: &str) {
+        let output = WebStage::answering([]).call(tool, arguments.clone()).unwrap();
+        let mut all = json!({ "text": null, "links": null, "metadata": null, "tables": null, "cut": false });
+        all[field] = expected;
+        assert_eq!((output.structured, output.text.as_str()), (all, text), "{arguments}");
+    }
+
+    #[test]
+    fn the_text_is_what_a_reader_sees() {
+        check(json!({ "html": "<h1>a</h1><p>b<script>c</script>" }), "text", json!("a\n\nb"), "a\n\nb");
+        check(json!({ "html": "", "mode": "text" }), "text", json!(""), "[there is no text]");
+    }
+
+    #[test]
+    fn links_are_completed() {
+        let html = "<a href=b>c</a><a href='javascript:x'>d</a><a href=https://h.example/><img></a>";
+        let links =
+            json!([{ "text": "c", "url": "https://example.com/b" }, { "text": "", "url": "https://h.example/" }]);
+        let arguments = json!({ "html": html, "mode": "links", "base_url": "https://example.com/a" });
+        check(arguments, "links", links, "- c: https://example.com/b\n- https://h.example/");
+        let links = json!([{ "text": "c", "url": "b" }]);
+        check(json!({ "html": "<a href=b>c</a>", "mode": "links" }), "links", links, "- c: b");
+        check(json!({ "html": "a", "mode": "links" }), "links", json!([]), "[there are no links]");
+    }
+
+    #[test]
+    fn metadata_is_what_it_says_about_itself() {
+        let html = "<html lang=en><title>t</title><meta property=og:image content=i>";
+        let metadata = json!({
+            "title": "t", "description": null, "canonical": null, "language": "en", "charset": null,
+            "open_graph": { "og:image": "i" },
+        });
+        check(json!({ "html": html, "mode": "metadata" }), "metadata", metadata, "title: t\nlanguage: en\nog:image: i");
+    }
+
+    #[test]
+    fn tables_are_rows_of_cells() {
+        let html = "<table><caption>n</caption><tr><th colspan=2>a<tr><td>b<td>c</table>";
+        let tables =
+            json!([{ "caption": "n", "has_header": true, "rows": [["a", "a"], ["b", "c"]], "truncated": false }]);
+        check(json!({ "html": html, "mode": "tables" }), "tables", tables, "n\na | a\nb | c");
+        check(json!({ "html": "a", "mode": "tables" }), "tables", json!([]), "[there are no tables]");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_told() {
+        let call = |html: String, mode: &str| {
+            WebStage::answering([]).call(tool, json!({ "html": html, "mode": mode })).unwrap()
+        };
+        let output = call("word ".repeat(20_000), "text");
+        assert!(output.text.len() <= tool().def.caps.output_bytes);
+        assert!(output.text.ends_with(" of 99999 bytes]"), "{}", &output.text[output.text.len() - 60..]);
+        let output = call((0..1_500).map(|i| format!("<a href=/{i}>x</a>")).collect(), "links");
+        assert_eq!(output.truncated.map(|cut| (cut.shown, cut.total)), Some((1_000, 1_500)));
+        let output = call(format!("<table><tr><td>{}</table>", "x".repeat(1_999)).repeat(60), "tables");
+        assert_eq!(output.truncated.map(|cut| (cut.shown, cut.total)), Some((25, 60)));
+        let output = call("<br>".repeat(600_000), "text");
+        assert_eq!(output.structured["cut"], json!(true));
+        assert_eq!(output.text, "[there is no text]\n[the HTML is too large to be read to its end]");
+    }
+
+    #[test]
+    fn a_base_that_is_none_is_refused() {
+        for base in ["", "example.com", "javascript:x", "file:///x", "https://u:p@h.example/"] {
+            let fault = WebStage::answering([]).call(tool, json!({ "html": "", "base_url": base })).unwrap_err();
+            assert_eq!(fault.code, "bad_base_url", "{base}");
+        }
+    }
+
+    #[test]
+    fn it_touches_nothing() {
+        assert!(tool().def.needs.is_nothing());
+        assert_eq!(tool().body.effects(&json!({ "html": "<a href=https://example.com>" })), Ok(Vec::new()));
+    }
+}

@@ -258,3 +258,145 @@ fn answer(response: WebResponse, max_length: usize) -> Answer<Response> {
     };
     Answer::with_text(response, said.trim_end()).truncated(cut)
 }
+
+#[cfg(test)]
+mod tests {
+    use toolgate_contract::EffectKind;
+
+    use super::*;
+    use crate::web_stage::{WebStage, answer};
+
+    const URL: &str = "https://example.com/a";
+
+    /// What is sent for these arguments.
+    fn sent(arguments: Value) -> WebRequest {
+        let stage = WebStage::answering([answer(200, &[], "")]);
+        stage.call(tool, arguments).unwrap();
+        let [request] = <[_; 1]>::try_from(stage.sent()).unwrap();
+        request
+    }
+
+    /// The code of a call that sends nothing.
+    fn refuses(arguments: Value, code: &str) {
+        let stage = WebStage::answering([]);
+        assert_eq!(stage.call(tool, arguments.clone()).unwrap_err().code, code, "{arguments}");
+        assert_eq!(stage.sent(), [], "{arguments}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_a_plain_look() {
+        let limits = WebLimits { wall: Duration::from_secs(30), body: 1 << 20, redirects: 0 };
+        assert_eq!(sent(json!({ "url": URL })), WebRequest { limits, ..WebRequest::get(URL) });
+    }
+
+    #[test]
+    fn everything_can_be_said() {
+        let request = sent(json!({
+            "method": "DELETE", "url": URL, "headers": { "X-B": "2", "X-A": "1" }, "body": "b\u{e9}", "timeout_seconds": 5,
+            "follow_redirects": true,
+        }));
+        let expected = WebRequest {
+            method: Method::Delete,
+            headers: vec![("X-A".into(), "1".into()), ("X-B".into(), "2".into())],
+            body: "b\u{e9}".into(),
+            limits: WebLimits { wall: Duration::from_secs(5), body: 1 << 20, redirects: 5 },
+            ..WebRequest::get(URL)
+        };
+        assert_eq!(request, expected);
+    }
+
+    #[test]
+    fn json_is_sent_as_json_unless_the_caller_knows_better() {
+        let request = sent(json!({ "method": "POST", "url": URL, "json": { "b": [1, null] } }));
+        assert_eq!(request.headers, [("content-type".to_owned(), "application/json".to_owned())]);
+        assert_eq!(request.body, br#"{"b":[1,null]}"#);
+        let own = json!({ "Content-TYPE": "application/merge-patch+json" });
+        let request = sent(json!({ "method": "PATCH", "url": URL, "json": {}, "headers": own }));
+        assert_eq!(request.headers, [("Content-TYPE".to_owned(), "application/merge-patch+json".to_owned())]);
+    }
+
+    #[test]
+    fn a_look_has_no_body_and_nobody_has_two() {
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            refuses(json!({ "method": method, "url": URL, "body": "x" }), "body_not_allowed");
+            refuses(json!({ "method": method, "url": URL, "json": 1 }), "body_not_allowed");
+        }
+        refuses(json!({ "method": "POST", "url": URL, "body": "x", "json": 1 }), "body_not_allowed");
+        refuses(json!({ "method": "TRACE", "url": URL }), "invalid_arguments");
+        refuses(json!({ "method": "post", "url": URL }), "invalid_arguments");
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_five_minutes() {
+        assert_eq!(sent(json!({ "url": URL, "timeout_seconds": 99_999 })).limits.wall, Duration::from_secs(300));
+        assert!(tool().def.timeout > Duration::from_secs(300));
+    }
+
+    #[test]
+    fn any_status_is_an_answer() {
+        let headers =
+            [("content-type", "application/json"), ("set-cookie", "a=1"), ("set-cookie", "b=2"), ("retry-after", "3")];
+        let stage = WebStage::answering([answer(503, &headers, "{\"e\": 1}")]);
+        let output = stage.call(tool, json!({ "url": URL })).unwrap();
+        let headers = headers.map(|(name, value)| json!({ "name": name, "value": value }));
+        let expected = json!({
+            "url": "https://example.com/", "status": 503, "headers": headers, "encoding": "UTF-8", "text": "{\"e\": 1}",
+            "size_bytes": 8, "truncated": false, "retryable": true, "retry_after": "3", "redirects": [],
+        });
+        assert_eq!((output.structured, output.truncated), (expected, None));
+        let text = "status 503, the same request may be answered later\ncontent-type: application/json\nset-cookie: a=1\n\
+            set-cookie: b=2\nretry-after: 3\n\n{\"e\": 1}";
+        assert_eq!(output.text, text);
+    }
+
+    #[test]
+    fn a_page_comes_as_it_was_sent_and_what_is_no_text_as_its_size() {
+        let html = [("content-type", "text/html; charset=iso-8859-1")];
+        let stage = WebStage::answering([answer(200, &html, b"<p>\xe9<script>"), answer(404, &[], b"\0\x01")]);
+        let output = stage.call(tool, json!({ "url": URL })).unwrap();
+        assert_eq!(output.structured["text"], json!("<p>\u{e9}<script>"));
+        let output = stage.call(tool, json!({ "url": URL })).unwrap();
+        assert_eq!(output.structured["text"], json!(null));
+        assert_eq!(output.text, "status 404\n\n[2 bytes that are no text]");
+    }
+
+    #[test]
+    fn long_bodies_are_cut_and_told() {
+        let stage = WebStage::answering([answer(200, &[], "x".repeat(1_000))]);
+        let output = stage.call(tool, json!({ "url": URL, "max_length": 100 })).unwrap();
+        assert_eq!(output.structured["text"], json!("x".repeat(100)));
+        assert_eq!(output.structured["truncated"], json!(true));
+        assert_eq!(output.truncated.map(|cut| (cut.shown, cut.total)), Some((100, 1_000)));
+    }
+
+    #[test]
+    fn what_a_call_amounts_to_depends_on_its_method() {
+        let meaning = |arguments: Value| {
+            let body = tool().body;
+            let kinds: Vec<_> = body.effects(&arguments).unwrap().into_iter().map(|effect| effect.kind).collect();
+            (body.action(&arguments).unwrap().unwrap(), kinds)
+        };
+        for method in Method::ALL {
+            let expected = match method.writes() {
+                false => (ActionType::ExternalDataRequest, vec![EffectKind::Network]),
+                true => (ActionType::CommsExternal, vec![EffectKind::Network, EffectKind::ExternalMessage]),
+            };
+            assert_eq!(meaning(json!({ "url": URL, "method": method })), expected, "{method}");
+        }
+        for name in ["X-HTTP-Method-Override", "x-http-method", "X_Method_Override"] {
+            let (action, kinds) = meaning(json!({ "url": URL, "headers": { name: "DELETE" } }));
+            assert_eq!((action, kinds.len()), (ActionType::CommsExternal, 2), "{name}");
+        }
+        let effects = tool().body.effects(&json!({ "url": URL, "method": "PUT" })).unwrap();
+        let targets: Vec<_> = effects.into_iter().filter_map(|effect| effect.target).collect();
+        assert_eq!(targets, ["example.com:443", "example.com:443"]);
+    }
+
+    #[test]
+    fn what_the_client_says_is_passed_on() {
+        for code in ["bad_header", "url_refused", "tls_failed", "too_many_redirects"] {
+            let fault = Fault::failed(code, "no", "Do not.");
+            assert_eq!(WebStage::answering([Err(fault.clone())]).call(tool, json!({ "url": URL })), Err(fault));
+        }
+    }
+}

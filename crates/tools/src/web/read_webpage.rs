@@ -177,3 +177,88 @@ fn list(said: &mut String, links: &[Link], count: u64) {
         remark(said, &format!("{} of {count} links", links.len()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use toolgate_contract::{Effect, EffectKind, Truncated, Unit};
+
+    use super::*;
+    use crate::{
+        Output as Given,
+        web_stage::{WebStage, answer},
+    };
+
+    fn read(content_type: &str, body: impl Into<Vec<u8>>, arguments: Value) -> Result<Given, Fault> {
+        let stage = WebStage::answering([answer(200, &[("content-type", content_type)], body)]);
+        stage.call(tool, arguments)
+    }
+
+    const URL: &str = "https://example.com/";
+
+    #[test]
+    fn a_page_comes_as_markdown_with_its_links() {
+        let html = "<html lang=en><title>T</title><meta name=description content=D>\
+            <h1>H</h1><p>a <a href=/x>b</a> # c</p><ul><li>d</ul><script>e</script>";
+        let output = read("text/html", html, json!({ "url": URL })).unwrap();
+        let expected = json!({
+            "url": URL, "title": "T", "description": "D", "language": "en",
+            "markdown": "# H\n\na [b](https://example.com/x) # c\n\n- d", "text_length": 42, "truncated": false,
+            "links": [{ "text": "b", "url": "https://example.com/x" }], "link_count": 1, "redirects": [],
+        });
+        assert_eq!((output.structured, output.truncated), (expected, None));
+        let text = "T\nhttps://example.com/\n\n# H\n\na [b](https://example.com/x) # c\n\n- d\n\nLinks:\n- b: https://example.com/x";
+        assert_eq!(output.text, text);
+    }
+
+    #[test]
+    fn addresses_are_relative_to_where_the_page_came_from_in_the_end() {
+        let mut moved = answer(200, &[("content-type", "text/html")], "<a href=b>c</a>").unwrap();
+        moved.url = "https://other.example/a/".into();
+        let output = WebStage::answering([Ok(moved)]).call(tool, json!({ "url": URL })).unwrap();
+        assert_eq!(output.structured["links"], json!([{ "text": "c", "url": "https://other.example/a/b" }]));
+    }
+
+    #[test]
+    fn long_pages_are_cut_and_many_links_counted() {
+        let links: String = (0..150).map(|i| format!("<a href=/{i}></a>")).collect();
+        let html = format!("<p>{}</p>{links}", "word ".repeat(100));
+        let output = read("text/html", html, json!({ "url": URL, "max_length": 100 })).unwrap();
+        assert_eq!(output.truncated, Some(Truncated { shown: 100, total: 499, unit: Unit::Bytes }));
+        assert_eq!(output.structured["links"].as_array().map(Vec::len), Some(100));
+        assert_eq!(output.structured["link_count"], json!(150));
+        assert!(output.text.ends_with("\n- https://example.com/99\n[100 of 150 links]"), "{}", output.text);
+    }
+
+    #[test]
+    fn plain_text_is_read_and_what_is_no_text_is_not() {
+        let output = read("text/plain", "# a\n<b>", json!({ "url": URL })).unwrap();
+        assert_eq!(output.structured["markdown"], json!("# a\n<b>"));
+        let fault = read("application/pdf", "%PDF", json!({ "url": URL })).unwrap_err();
+        assert_eq!(
+            (&*fault.code, fault.message.as_str()),
+            ("not_a_page", "`https://example.com/` is no page but application/pdf")
+        );
+        let output = read("text/html", "", json!({ "url": URL })).unwrap();
+        assert_eq!(output.text, "https://example.com/\n\n[there is no text]");
+    }
+
+    #[test]
+    fn a_bad_status_is_a_fault() {
+        let stage = WebStage::answering([answer(503, &[("retry-after", "2")], "")]);
+        let fault = stage.call(tool, json!({ "url": URL })).unwrap_err();
+        assert_eq!(
+            (&*fault.code, fault.retryable, fault.remedy.as_str()),
+            ("http_status", true, "Try again in 2 seconds.")
+        );
+    }
+
+    #[test]
+    fn it_talks_politely_to_the_host_that_is_named() {
+        let effects = tool().body.effects(&json!({ "url": URL }));
+        assert_eq!(effects, Ok(vec![Effect::on(EffectKind::Network, "example.com:443")]));
+        let stage = WebStage::answering([answer(200, &[], "x")]);
+        stage.call(tool, json!({ "url": URL })).unwrap();
+        assert!(stage.sent().iter().all(|request| request.polite));
+    }
+}

@@ -68,3 +68,75 @@ fn is_challenge(page: &Document) -> bool {
     let leads = |form: Part<'_>| form.attribute("action").is_some_and(|action| action.contains("anomaly.js"));
     marks.into_iter().any(has_mark) || page.with_name("form").any(leads)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web_stage::answer;
+
+    fn check(html: &str, expected: &[(&str, &str, &str)]) {
+        let found = results(&answer(200, &[("content-type", "text/html; charset=UTF-8")], html).unwrap()).unwrap();
+        let found: Vec<_> =
+            found.iter().map(|found| (found.title.as_str(), found.url.as_str(), found.snippet.as_str())).collect();
+        assert_eq!(found, expected, "{html}");
+    }
+
+    fn check_link(href: &str, expected: Option<&str>) {
+        assert_eq!(unwrap(href).as_deref(), expected, "{href}");
+    }
+
+    #[test]
+    fn entries_are_read_and_advertisements_are_not() {
+        let html = "<div id='links' class='results'>\
+            <div class='result results_links result--ad'><h2><a class='result__a' href='https://ad.example/'>ad</a></h2></div>\
+            <div class='result results_links results_links_deep web-result'>\
+              <h2 class='result__title'><a rel=nofollow class='result__a' \
+                href='//duckduckgo.com/l/?uddg=https%3A%2F%2Fdocs.example%2Fa%3Fb%3Dc%26d&amp;rut=0f'>The <b>a</b> &amp; b</a></h2>\
+              <a class='result__url' href='x'>docs.example</a>\
+              <a class='result__snippet' href='x'>Some  <b>words</b>\nof it.</a></div>\
+            <div class='result web-result'><a class='result__a' href='https://plain.example/x'>Plain</a></div>\
+            <div class='result web-result'><a class='result__a' href='https://duckduckgo.com/y.js?ad_domain=x'>y</a></div>\
+            <div class='result web-result'>no link</div></div>";
+        check(
+            html,
+            &[
+                ("The a & b", "https://docs.example/a?b=c&d", "Some words of it."),
+                ("Plain", "https://plain.example/x", ""),
+            ],
+        );
+    }
+
+    #[test]
+    fn results_count_even_where_a_challenge_is_shown() {
+        let html =
+            "<div class=anomaly-modal></div><div class=result><a class=result__a href=https://a.example/>a</a></div>";
+        check(html, &[("a", "https://a.example/", "")]);
+    }
+
+    #[test]
+    fn a_link_is_taken_out_of_its_wrapper() {
+        check_link("//duckduckgo.com/l/?uddg=https%3A%2F%2Fa.example%2Fb&rut=c", Some("https://a.example/b"));
+        check_link("https://duckduckgo.com/l/?kh=-1&uddg=http%3A%2F%2Fa.example", Some("http://a.example/"));
+        check_link("https://html.duckduckgo.com/l/?uddg=https%3A%2F%2Fa.example", Some("https://a.example/"));
+        check_link("/l/?uddg=https%3A%2F%2Fa.example%2F%25C3", Some("https://a.example/%C3"));
+        check_link(
+            "https://a.example/l/?uddg=https%3A%2F%2Fb.example",
+            Some("https://a.example/l/?uddg=https%3A%2F%2Fb.example"),
+        );
+        check_link("//a.example/b", Some("https://a.example/b"));
+        check_link("https://notduckduckgo.com/x", Some("https://notduckduckgo.com/x"));
+    }
+
+    #[test]
+    fn what_does_not_lead_to_the_web_is_no_result() {
+        check_link("//duckduckgo.com/l/?uddg=javascript%3Aalert(1)", None);
+        check_link("//duckduckgo.com/l/?uddg=file%3A%2F%2F%2Fetc%2Fpasswd", None);
+        check_link("//duckduckgo.com/l/?uddg=https%3A%2F%2Fu%3Ap%40a.example", None);
+        check_link("//duckduckgo.com/l/?uddg=%FF", None);
+        check_link("//duckduckgo.com/l/?rut=x", None);
+        check_link("//duckduckgo.com/y.js?u3=https%3A%2F%2Fa.example", None);
+        check_link("https://duckduckgo.com/", None);
+        check_link("javascript:x", None);
+        check_link("", None);
+    }
+}
