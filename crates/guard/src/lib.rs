@@ -13,6 +13,7 @@ mod cut;
 pub mod git_url;
 pub mod host_name;
 pub mod html;
+pub mod injection;
 pub mod json;
 pub mod names;
 pub mod route;

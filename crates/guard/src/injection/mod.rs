@@ -1,0 +1,174 @@
+//! Orders that hide in data: does this text try to steer the model that reads it?
+//!
+//! A verdict is a signal, never a wall: it puts a warning before the text and raises its label. Most text is let through
+//! by one quick look ([`scout`]); what is left is folded to one spelling ([`fold`]), its words become ideas
+//! ([`lexicon`]), and rules over ideas ([`rules`]) add up to points. Text that quotes attacks in order to speak of them
+//! counts for less. Everything is linear in the text and holds a few pieces of it at a time.
+
+mod encoded;
+mod fold;
+pub mod lexicon;
+mod links;
+pub mod rules;
+mod scout;
+
+use std::{collections::BTreeSet, ops::Range};
+
+use lexicon::{Idea, Seen};
+use scout::{Form, Part};
+
+/// Points from which a text is suspicious.
+pub const SUSPICIOUS: u32 = 45;
+/// Points from which a text is malicious.
+pub const MALICIOUS: u32 = 100;
+
+/// Folded at once; parts that are longer are read in pieces that overlap.
+const PIECE: usize = 4096;
+const OVERLAP: usize = 512;
+/// A warning is read by a model; the first hits say enough.
+const MOST_HITS: usize = 32;
+
+/// What a text is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    Clean,
+    Suspicious,
+    Malicious,
+}
+
+/// One sign of an injection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// Stable name of the rule.
+    pub rule: &'static str,
+    /// Bytes of the text, on character boundaries.
+    pub span: Range<usize>,
+    /// The risk of the OWASP list for agentic applications.
+    pub owasp: &'static str,
+    /// What was seen, as one sentence without a full stop.
+    pub detail: String,
+}
+
+/// The judgement on a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    pub verdict: Verdict,
+    /// Points of the worst piece; see [`SUSPICIOUS`] and [`MALICIOUS`].
+    pub score: u32,
+    /// In the order of the text; empty for clean text.
+    pub hits: Vec<Hit>,
+}
+
+/// Judges a text. Pure, and linear in its length.
+pub fn judge(text: &str) -> Judged {
+    let mut worst = 0;
+    let mut hits: Vec<Hit> = Vec::new();
+    for Part { range, form } in scout::parts(text) {
+        for piece in pieces(text, range) {
+            let (points, found) = match form {
+                Form::Plain => judge_piece(text, piece),
+                _ => judge_encoded(text, piece, form),
+            };
+            worst = worst.max(points);
+            if hits.len() < MOST_HITS {
+                hits.extend(found);
+            }
+        }
+    }
+    let verdict = match worst {
+        MALICIOUS.. => Verdict::Malicious,
+        SUSPICIOUS.. => Verdict::Suspicious,
+        _ => Verdict::Clean,
+    };
+    if verdict == Verdict::Clean {
+        hits.clear();
+    }
+    hits.sort_by_key(|hit| (hit.span.start, hit.span.end, hit.rule));
+    hits.dedup();
+    hits.truncate(MOST_HITS);
+    Judged { verdict, score: worst, hits }
+}
+
+fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    let mut next = Some(range.start);
+    std::iter::from_fn(move || {
+        let start = next?;
+        let stop = text.floor_char_boundary((start + PIECE).min(end));
+        next = (stop < end).then(|| text.floor_char_boundary(stop - OVERLAP));
+        Some(start..stop)
+    })
+}
+
+/// The points of one piece and what gave them.
+fn judge_piece(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
+    let folded = fold::fold(&text[piece.clone()]);
+    let seen = lexicon::find(&folded.text);
+    let mut points = 0;
+    let mut hits = Vec::new();
+    for found in rules::matches(&folded.text, &seen) {
+        points += found.rule.weight;
+        let span = folded.origin(found.range);
+        hits.push(Hit {
+            rule: found.rule.id,
+            span: piece.start + span.start..piece.start + span.end,
+            owasp: found.rule.owasp,
+            detail: found.rule.says.to_owned(),
+        });
+    }
+    for (span, detail) in links::leaks(&text[piece.clone()]) {
+        points += links::WEIGHT;
+        hits.push(Hit {
+            rule: links::RULE,
+            span: piece.start + span.start..piece.start + span.end,
+            owasp: "ASI02",
+            detail,
+        });
+    }
+    for word in folded.spelled.iter().filter(|word| encoded::holds_order(&folded.text[(*word).clone()])) {
+        points += encoded::WEIGHT;
+        let span = folded.origin(word.clone());
+        let detail = "spells its words out letter by letter".to_owned();
+        hits.push(Hit {
+            rule: "spelled_out",
+            span: piece.start + span.start..piece.start + span.end,
+            owasp: "ASI01",
+            detail,
+        });
+    }
+    (in_voice(points, &seen), hits)
+}
+
+/// What an encoded piece says, judged; that it was encoded counts too.
+fn judge_encoded(text: &str, piece: Range<usize>, form: Form) -> (u32, Vec<Hit>) {
+    let Some(inner) = encoded::open(&text[piece.clone()], form) else { return (0, Vec::new()) };
+    let (points, found) = judge_piece(&inner, 0..inner.len());
+    if points < SUSPICIOUS / 2 {
+        return (0, Vec::new());
+    }
+    let name = match form {
+        Form::Plain | Form::Base64 => "base64",
+        Form::Hex => "hex",
+        Form::Rot13 => "rot13",
+        Form::Reversed => "reversed text",
+    };
+    let says: BTreeSet<String> = found.into_iter().map(|hit| hit.detail).collect();
+    let says = says.into_iter().collect::<Vec<_>>().join(", ");
+    let hit = Hit { rule: "encoded_order", span: piece, owasp: "ASI01", detail: format!("{name} that {says}") };
+    (points + encoded::WEIGHT, vec![hit])
+}
+
+/// Text about attacks quotes them: the more it talks of security and gives examples, the less its quotes count.
+fn in_voice(points: u32, seen: &[Seen]) -> u32 {
+    let talk = seen.iter().filter(|word| word.idea == Idea::SecurityTalk).count();
+    let examples = seen.iter().filter(|word| word.idea == Idea::Example).count();
+    match (talk, examples) {
+        (0..=1, _) => points,
+        (2, 0) => points * 2 / 3,
+        (2..=3, _) => points / 2,
+        _ => points / 3,
+    }
+}
+
+#[cfg(test)]
+mod tests;
