@@ -64,8 +64,20 @@ pub struct Stage {
     pub names: Names,
     /// Status and target for the first requests, in their order. All later ones get a page.
     pub redirects: Vec<(u16, String)>,
-    /// The content of every `robots.txt`; none is a 404.
-    pub robots: Option<String>,
+    /// What every server wants of robots.
+    pub robots: Robots,
+}
+
+/// What a `robots.txt` is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub enum Robots {
+    /// Not there.
+    #[default]
+    Missing,
+    /// These rules.
+    Rules(String),
+    /// Elsewhere.
+    At(String),
 }
 
 /// What an outpost has noticed since its last stage.
@@ -237,8 +249,10 @@ fn make_world(outpost: &str) -> Result<(Outpost, Powers), String> {
         make.args(flags).args(["--net", "--", outpost]);
         Outpost::start(make, powers).map(|world| (world, powers))
     };
-    with(Powers::UserNamespace, &["--user", "--map-root-user"])
-        .or_else(|why| with(Powers::Root, &[]).map_err(|and| format!("{why}; {and}")))
+    // Without a user namespace first: in one with a single id, no room can be made.
+    with(Powers::Root, &[]).or_else(|why| {
+        with(Powers::UserNamespace, &["--user", "--map-root-user"]).map_err(|and| format!("{why}; {and}"))
+    })
 }
 
 /// A command that goes where a process is: into its user namespace only, unless more is asked for.

@@ -17,8 +17,18 @@ use serde_json::{Value, json};
 use toolgate_tests::{
     Bench, Ran,
     dns::Names,
-    network::{CLIENT, NAME_SERVER, Network, Seen, Stage, at},
+    network::{CLIENT, NAME_SERVER, Network, Robots, Seen, Stage, at},
+    skipped,
 };
+
+/// Other people's APIs and a search engine, which an operator set up and which lead inside.
+const OTHERS: &str = "
+search: { provider: searxng, endpoint: 'http://10.0.0.1/search' }
+connections:
+  literal: { base_url: 'http://10.0.0.1/api', auth: none, writes: allow }
+  named: { base_url: 'http://inside.example.com/api', auth: none, writes: allow }
+  public: { base_url: 'http://start.example.com/api', auth: none, writes: allow }
+";
 
 /// Where a public name leads unless a row says otherwise.
 const PUBLIC: &str = "93.184.216.34";
@@ -53,8 +63,8 @@ impl Lab {
     }
 
     fn write_config(&self, constraints: &str, egress: &str) {
-        let agents = format!("default: {{ level: standard, constraints: {{ {constraints} }} }}");
-        let config = format!("version: 1\nagents: {{ {agents} }}\negress: {{ {egress} }}\n");
+        let agents = format!("default: {{ level: elevated, constraints: {{ {constraints} }} }}");
+        let config = format!("version: 1\nagents: {{ {agents} }}\negress: {{ {egress} }}\n{OTHERS}");
         fs::write(self.bench.outside().join("toolgate.yaml"), config).unwrap();
     }
 
@@ -696,7 +706,8 @@ fn internal_hosts_are_reached_where_the_operator_lists_them_and_nowhere_else() {
 #[test]
 fn servers_that_want_no_robots_are_left_alone() {
     let Some(mut lab) = Lab::open() else { return };
-    let stage = || Stage { robots: Some("User-agent: *\nDisallow: /private\n".into()), ..everybody_is_public() };
+    let stage =
+        || Stage { robots: Robots::Rules("User-agent: *\nDisallow: /private\n".into()), ..everybody_is_public() };
     let calls = [1, 2, 3].map(|n| fetch_call(&format!("http://polite.example.com/private/{n}")));
     let (outcomes, seen) = lab.turn(&calls, stage());
     assert_eq!(seen.pages(), [""; 0], "what robots are asked not to fetch was fetched");
@@ -707,6 +718,153 @@ fn servers_that_want_no_robots_are_left_alone() {
     let (outcomes, seen) = lab.turn(&calls, stage());
     assert!(outcomes.iter().all(|outcome| outcome["status"] == "done"), "{outcomes:?}");
     assert_eq!(seen.pages().len(), 3);
+
+    // Asking what a server wants leads nobody inside either.
+    for place in ["http://127.0.0.1/robots.txt", "http://169.254.169.254/latest/", "//localhost/robots.txt"] {
+        let stage = Stage { robots: Robots::At(place.to_owned()), ..everybody_is_public() };
+        let (outcome, seen) = lab.fetch("http://polite.example.com/", stage);
+        assert_stopped(&outcome, "robots_refused", place);
+        assert_only(&seen, at(PUBLIC, 80), place);
+        assert_eq!(seen.pages(), [""; 0], "{place}");
+    }
+}
+
+#[test]
+fn every_tool_that_talks_asks_the_same_judge() {
+    let Some(mut lab) = Lab::open() else { return };
+    let mut calls = Vec::new();
+    for url in ["http://127.0.0.1/", "http://10.0.0.1:8080/", "http://[::1]/", "http://inside.example.com/"] {
+        calls.push(json!({ "tool": "read_webpage", "arguments": { "url": url } }));
+        for method in ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] {
+            calls.push(json!({ "tool": "http_request", "arguments": { "method": method, "url": url } }));
+        }
+    }
+    for connection in ["literal", "named"] {
+        calls.push(json!({ "tool": "external_data", "arguments": { "connection": connection, "path": "/items" } }));
+    }
+    calls.push(json!({ "tool": "web_search", "arguments": { "query": "engines" } }));
+    let stage = || Stage { names: names(HOSTS), ..Stage::default() };
+    let (outcomes, seen) = lab.turn(&calls, stage());
+    assert_eq!((seen.targets(), seen.opened), (vec![], 0), "somebody was reached");
+    for (call, outcome) in calls.iter().zip(outcomes) {
+        assert_stopped(&outcome, "address_refused", &call.to_string());
+    }
+
+    // A connection is for its own server; what is elsewhere is not looked for, also not where the server sends on to.
+    let elsewhere = ["http://10.0.0.1/api/x", "http://far.example.com/api/x", "https://start.example.com/api/x"];
+    let calls =
+        elsewhere.map(|url| json!({ "tool": "external_data", "arguments": { "connection": "public", "url": url } }));
+    let (outcomes, seen) = lab.turn(&calls, stage());
+    assert_eq!(seen, Seen::default());
+    for (url, outcome) in elsewhere.iter().zip(outcomes) {
+        assert_stopped(&outcome, "connection_mismatch", url);
+    }
+    let call = json!({ "tool": "external_data", "arguments": { "connection": "public", "path": "/x" } });
+    let redirects = vec![(302, "http://far.example.com/".to_owned())];
+    let (_, seen) = lab.turn(&[call], Stage { redirects, ..stage() });
+    assert_only(&seen, START.parse().unwrap(), "a connection whose server sends on");
+
+    // The other methods are walked hop by hop too, where that is asked for.
+    for (n, method) in ["HEAD", "POST", "PUT", "DELETE"].into_iter().enumerate() {
+        let arguments = json!({ "method": method, "url": HTTP, "follow_redirects": true });
+        let redirects = vec![([301, 307, 308, 302][n], "http://127.0.0.1:8080/admin".to_owned())];
+        let (outcomes, seen) =
+            lab.turn(&[json!({ "tool": "http_request", "arguments": arguments })], Stage { redirects, ..stage() });
+        assert_stopped(&outcomes[0], "redirect_refused", method);
+        assert_only(&seen, START.parse().unwrap(), method);
+    }
+}
+
+/// Remotes git must not be led to, and where it would end up.
+const REMOTES: &[(&str, &str)] = &[
+    ("http://127.0.0.1/r.git", "address_refused"),
+    ("https://127.0.0.1/r.git", "address_refused"),
+    ("https://10.0.0.1:8443/r.git", "address_refused"),
+    ("https://169.254.169.254/r.git", "address_refused"),
+    ("https://[::1]/r.git", "address_refused"),
+    ("https://[::ffff:10.0.0.1]/r.git", "address_refused"),
+    ("https://45.80.20.2/r.git", "address_refused"),
+    ("https://inside.example.com/r.git", "address_refused"),
+    ("https://mixed.example.com/r.git", "address_refused"),
+    ("ssh://git@10.0.0.1/r.git", "address_refused"),
+    ("ssh://git@inside.example.com/r.git", "address_refused"),
+    ("git@inside.example.com:r.git", "address_refused"),
+    ("https://localhost/r.git", "host_refused"),
+    ("https://metadata.google.internal/r.git", "host_refused"),
+    ("https://2130706433/r.git", "url_refused"),
+    ("https://127.1/r.git", "url_refused"),
+    ("https://start.example.com@127.0.0.1/r.git", "address_refused"),
+    ("https://user:secret@start.example.com/r.git", "url_refused"),
+    ("git://127.0.0.1/r.git", "url_refused"),
+    ("file:///etc", "url_refused"),
+    ("ext::sh -c env", "url_refused"),
+    ("/etc", "url_refused"),
+    ("--upload-pack=env", "url_refused"),
+];
+
+#[test]
+fn git_is_not_led_inside() {
+    let Some(mut lab) = Lab::open() else { return };
+    let clone =
+        |url: &str, n: usize| json!({ "tool": "git_clone", "arguments": { "url": url, "directory": format!("r{n}") } });
+    let stage = || Stage { names: names(HOSTS), ..Stage::default() };
+    let calls: Vec<Value> = REMOTES.iter().enumerate().map(|(n, (url, _))| clone(url, n)).collect();
+    let (outcomes, seen) = lab.turn(&calls, stage());
+    assert_eq!((seen.targets(), seen.opened), (vec![], 0), "somebody was reached");
+    for ((url, code), outcome) in REMOTES.iter().zip(outcomes) {
+        assert_stopped(&outcome, code, url);
+    }
+
+    // A remote that turns, or sends on, is only ever found where it was judged.
+    let turning: &[&[&str]] = &[&["151.101.5.5"], &["127.0.0.1"]];
+    let places = ["http://127.0.0.1/r.git/info/refs", "http://inside.example.com/", "http://far.example.com/"];
+    for (n, place) in places.into_iter().enumerate() {
+        let redirects = vec![(302, place.to_owned())];
+        let names = names(&[HOSTS, &[("turning.example.com", turning)]].concat());
+        let (outcomes, seen) =
+            lab.turn(&[clone("http://turning.example.com/r.git", n)], Stage { names, redirects, ..Stage::default() });
+        if outcomes[0]["code"] == "wall_missing" {
+            return skipped(format!("this machine has no rooms: {}", outcomes[0]["message"]));
+        }
+        assert_stopped(&outcomes[0], "redirect_refused", place);
+        assert_only(&seen, at("151.101.5.5", 80), place);
+    }
+}
+
+/// What programs try whose room has the agent's list: once whom they may reach, and then all the others.
+const KNOCKS: &str = "
+curl -sS -m 5 http://start.example.com/
+for host in inside.example.com mixed.example.com far.example.com 151.101.3.3 127.0.0.1 10.0.0.1 169.254.169.254 [::1]; do
+    curl -sS -m 5 http://$host/
+done
+curl -sS -m 5 http://start.example.com:8080/
+curl -sS -m 5 --resolve start.example.com:80:10.0.0.1 http://start.example.com/
+curl -sS -m 5 --connect-to ::127.0.0.1:80 http://start.example.com/
+curl -sS -m 5 -H 'Host: inside.example.com' http://start.example.com/
+curl -sS -m 5 -x http://start.example.com:80 http://inside.example.com/
+curl -sS -m 5 http://turning.example.com/
+curl -sS -m 5 http://turning.example.com/
+curl -sS -m 5 https://inside.example.com/
+true
+";
+
+#[test]
+fn programs_in_a_room_reach_whom_the_client_would() {
+    if let Err(error) = Command::new("curl").arg("--version").output() {
+        return skipped(format!("there is no `curl` to knock with: {error}"));
+    }
+    let listed = "start.example.com, inside.example.com, mixed.example.com, turning.example.com";
+    let Some(mut lab) = Lab::with(&format!("network: allowlist_only, network_allowlist: [{listed}]")) else { return };
+    let turning: &[&[&str]] = &[&["151.101.5.5"], &["127.0.0.1"]];
+    let names = names(&[HOSTS, &[("turning.example.com", turning)]].concat());
+    let call = json!({ "tool": "run_code", "arguments": { "language": "bash", "code": KNOCKS } });
+    let (outcomes, seen) = lab.turn(&[call], Stage { names, ..Stage::default() });
+    if outcomes[0]["code"] == "wall_missing" {
+        return skipped(format!("this machine has no rooms: {}", outcomes[0]["message"]));
+    }
+    assert_eq!(outcomes[0]["status"], "done", "{}", outcomes[0]);
+    assert_eq!(seen.targets(), [START.parse().unwrap(), at("151.101.5.5", 80)], "{}", outcomes[0]);
+    assert_eq!(seen.opened, 2, "somebody else was knocked at");
 }
 
 /// One line of a corpus.

@@ -18,7 +18,7 @@ use rustls::{ServerConfig, ServerConnection, Stream, crypto::aws_lc_rs, pki_type
 use serde::Serialize;
 use toolgate_tests::{
     dns::{self, SharedZone},
-    network::{Order, Report, Stage, Visit},
+    network::{Order, Report, Robots, Stage, Visit},
 };
 
 /// How long a visitor may be silent, and a connection of our own be on its way.
@@ -141,16 +141,21 @@ impl Book {
         let path = head.split(' ').nth(1).unwrap_or_default();
         if path == "/robots.txt" {
             return match &self.stage.robots {
-                Some(rules) => page("200 OK", "", rules),
-                None => page("404 Not Found", "", "there are no rules here"),
+                Robots::Missing => page("404 Not Found", "", "there are no rules here"),
+                Robots::Rules(rules) => page("200 OK", "", rules),
+                Robots::At(place) => elsewhere(302, place),
             };
         }
         let Some((status, target)) = self.stage.redirects.get(self.redirected) else {
             return page("200 OK", "", "the page");
         };
         self.redirected += 1;
-        page(&format!("{status} Elsewhere"), &format!("Location: {target}\r\n"), "elsewhere")
+        elsewhere(*status, target)
     }
+}
+
+fn elsewhere(status: u16, place: &str) -> String {
+    page(&format!("{status} Elsewhere"), &format!("Location: {place}\r\n"), "elsewhere")
 }
 
 fn page(status: &str, headers: &str, text: &str) -> String {
