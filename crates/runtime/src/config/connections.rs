@@ -199,7 +199,7 @@ fn check_one(cx: &mut Check<'_>, file: &ConnectionFile, mark: Mark) -> Option<Co
         limit.map_or(Some(RATE_LIMIT), |_| u32::try_from(cx.whole("rate_limit", limit, 1..=MOST_A_MINUTE)?.value).ok());
     let description = file.description.as_ref().and_then(|text| described(cx, text));
     let (base, auth) = (base?, auth?);
-    if let Some(url) = file.base_url.as_ref().filter(|_| base.scheme() == Scheme::Http && auth != Auth::None) {
+    if let Some(url) = file.base_url.as_ref().filter(|_| auth != Auth::None && is_open(&base)) {
         cx.note(url.mark, "the credentials of this connection are sent in the open: its address is not `https`");
     }
     Some(Connection {
@@ -233,6 +233,13 @@ fn address(cx: &mut Check<'_>, text: &At<String>) -> Option<WebUrl> {
             None
         }
     }
+}
+
+/// Could others read what is sent there? Not on this machine.
+fn is_open(url: &WebUrl) -> bool {
+    let is_here = url.host().address().is_some_and(|address| address.is_loopback())
+        || url.host().name().is_some_and(|name| name.as_str() == "localhost");
+    url.scheme() == Scheme::Http && !is_here
 }
 
 fn kind(cx: &mut Check<'_>, word: &At<String>) -> Option<ServiceKind> {
@@ -362,7 +369,7 @@ fn check_oauth(cx: &mut Check<'_>, file: &OAuth2File, mark: Mark) -> Option<OAut
         None => None,
     };
     let url = url?;
-    if url.scheme() == Scheme::Http {
+    if is_open(&url) {
         cx.note(token_url.mark, "the credentials of this connection are sent in the open: `token_url` is not `https`");
     }
     Some(OAuth2 {

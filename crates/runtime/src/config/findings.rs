@@ -69,15 +69,27 @@ impl Findings {
     pub(super) fn hidden_error(&mut self, spot: Spot, message: impl Into<String>, remedy: impl Into<String>) {
         let known = self.errors.len();
         self.error(spot, message, remedy);
-        for snippet in self.errors[known..].iter_mut().filter_map(|error| error.snippet.as_mut()) {
-            let shown: String = snippet.text.chars().take(snippet.before).collect();
-            snippet.text = format!("{shown}***");
-            snippet.marked = 3;
-        }
+        self.hide(known, |snippet| snippet.before);
     }
 
     pub(super) fn unreadable(&mut self, file: usize, why: Unreadable) {
-        self.error(Spot { file, mark: why.mark }, why.message, why.remedy);
+        let known = self.errors.len();
+        let (mark, is_key) = (why.mark, why.message.contains("key `"));
+        self.error(Spot { file, mark }, why.message, why.remedy);
+        if self.texts.get(file).is_some_and(|text| follows_connections(&text.text, mark)) {
+            self.hide(known, |snippet| snippet.before + if is_key { snippet.marked } else { 0 });
+        }
+    }
+
+    /// Of the errors from this one on, shows only the beginning of the line.
+    fn hide(&mut self, from: usize, shown: impl Fn(&Snippet) -> usize) {
+        for snippet in self.errors[from..].iter_mut().filter_map(|error| error.snippet.as_mut()) {
+            let kept = shown(snippet);
+            if snippet.text.chars().count() > kept {
+                snippet.text = snippet.text.chars().take(kept).chain("***".chars()).collect();
+                snippet.marked = if kept > snippet.before { snippet.marked } else { 3 };
+            }
+        }
     }
 
     pub(super) fn note(&mut self, spot: Spot, text: impl Into<String>) {
@@ -121,6 +133,15 @@ impl Findings {
     fn name(&self, file: usize) -> String {
         self.texts.get(file).map_or_else(String::new, |text| shown(&text.name))
     }
+}
+
+/// Does this place come after the block where credentials are named? Its shape is wrong, so where the block ends is not
+/// known.
+fn follows_connections(text: &str, mark: Mark) -> bool {
+    let line = usize::try_from(mark.line).unwrap_or(usize::MAX);
+    text.lines()
+        .take(line)
+        .any(|line| line.trim_start_matches(['{', ' ', '"', '\'', '\u{feff}']).starts_with("connections"))
 }
 
 /// The marked line; of a long one, the part around the mark.
