@@ -824,7 +824,7 @@ fn git_is_not_led_inside() {
         let (outcomes, seen) =
             lab.turn(&[clone("http://turning.example.com/r.git", n)], Stage { names, redirects, ..Stage::default() });
         if outcomes[0]["code"] == "wall_missing" {
-            return skipped(format!("this machine has no rooms: {}", outcomes[0]["message"]));
+            return skipped(format!("no room can be made in this network: {}", outcomes[0]["message"]));
         }
         assert_stopped(&outcomes[0], "redirect_refused", place);
         assert_only(&seen, at("151.101.5.5", 80), place);
@@ -860,7 +860,7 @@ fn programs_in_a_room_reach_whom_the_client_would() {
     let call = json!({ "tool": "run_code", "arguments": { "language": "bash", "code": KNOCKS } });
     let (outcomes, seen) = lab.turn(&[call], Stage { names, ..Stage::default() });
     if outcomes[0]["code"] == "wall_missing" {
-        return skipped(format!("this machine has no rooms: {}", outcomes[0]["message"]));
+        return skipped(format!("no room can be made in this network: {}", outcomes[0]["message"]));
     }
     assert_eq!(outcomes[0]["status"], "done", "{}", outcomes[0]);
     assert_eq!(seen.targets(), [START.parse().unwrap(), at("151.101.5.5", 80)], "{}", outcomes[0]);
