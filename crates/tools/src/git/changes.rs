@@ -207,3 +207,45 @@ pub(super) fn patch_by(cx: &Cx, repository: &Repository, git: Git) -> Result<(St
     };
     Ok((patch, truncated))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each file as `letter path (old) +added -removed`.
+    fn check(printed: &str, expected: &[&str]) {
+        let changes = Changes::read(printed.split_terminator('\0'), true);
+        let said = |change: &Change| {
+            let old = change.old_path.as_ref().map(|old| format!(" ({old})")).unwrap_or_default();
+            format!("{} {}{old} {:?} {:?}", change.kind.letter(), change.path, change.insertions, change.deletions)
+        };
+        assert_eq!(changes.files.iter().map(said).collect::<Vec<_>>(), expected, "{printed:?}");
+    }
+
+    #[test]
+    fn files_and_their_lines_are_put_together() {
+        check("", &[]);
+        check(
+            "\n:100644 100644 1 2 M\0a b\0:100644 100644 1 2 R097\0old\0new\0:000000 100644 0 1 A\0bin\0\
+             1\t0\ta b\x003\t4\t\0old\0new\0-\t-\tbin\0",
+            &["M a b Some(1) Some(0)", "R new (old) Some(3) Some(4)", "A bin None None"],
+        );
+        // A file that is in conflict is listed twice.
+        check(
+            ":000000 100644 0 0 U\0a\0:100644 100644 1 0 M\0a\x000\t0\ta\x004\t0\ta\0",
+            &["U a Some(0) Some(0)", "M a Some(4) Some(0)"],
+        );
+        // What is cut off in the middle, or not known, ends the list.
+        check(":100644 100644 1 2 M\0a\0:100644 100644 1 2 R097\0old\0", &["M a None None"]);
+        check(":100644 100644 1 2 X\0a\0:100644 100644 1 2 M\0b\0", &[]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let printed: String = (0..MOST + 10).map(|n| format!(":1 1 1 1 M\0{n}\0")).collect();
+        let changes = Changes::read(printed.split_terminator('\0'), true);
+        let cut = Truncated { shown: MOST as u64, total: MOST as u64 + 10, unit: Unit::Items };
+        assert_eq!((changes.files.len(), changes.cut), (MOST, Some(cut)));
+        assert!(Changes::read(":1 1 1 1 M\0a\0".split_terminator('\0'), false).cut.is_some());
+    }
+}

@@ -27,10 +27,10 @@ pub(crate) fn tool() -> Tool {
             name: "git_clone".into(),
             summary: "Get a repository into a new directory of the workspace.".into(),
             description: "Clones a repository into a new directory; other git tools take that directory as `repository`. The \
-                address is `https://host/path`; over `ssh` only public host keys of the machine and no keys of your own are \
-                there, so that it rarely works. Redirects are not followed. A private repository needs a `connection`. With \
-                `depth` only the last commits come. Submodules come only with `submodules`: each one's address is judged \
-                like the first, one level deep. Nothing of what is cloned is run; filters such as LFS do not apply."
+                address is `https://host/path`; one of `ssh` is taken too, but there are no keys for it yet. Redirects are \
+                not followed. A private repository needs a `connection`. With `depth` only the last commits come. \
+                Submodules come only with `submodules`: each one's address is judged like the first, one level deep. \
+                Nothing of what is cloned is run; filters such as LFS do not apply."
                 .into(),
             category: Category::VersionControl,
             action: ActionType::VcsRead,
@@ -170,4 +170,23 @@ fn last_part(url: &str) -> Option<String> {
     let last = url.path.trim_end_matches('/').rsplit(['/', ':']).next()?;
     let last = last.strip_suffix(".git").unwrap_or(last);
     (!matches!(last, "" | "." | "..")).then(|| last.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_is_called_what_its_repository_is_called() {
+        for (url, name) in [
+            ("https://example.org/team/project.git", Some("project")),
+            ("https://example.org/team/project/", Some("project")),
+            ("git@example.org:project.git", Some("project")),
+            ("ssh://git@example.org/~ada/x", Some("x")),
+            ("https://example.org/.git", None),
+            ("file:///x", None),
+        ] {
+            assert_eq!(last_part(url).as_deref(), name, "{url}");
+        }
+    }
 }

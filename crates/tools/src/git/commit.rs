@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolgate_contract::{ActionType, Category, CostTier, Effect, EffectKind, Example, Fault, SafetyClass, ToolDef};
+use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, CHANGES, TIMEOUT,
@@ -146,7 +147,10 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let files: Vec<String> =
         staged.files.into_iter().filter(|file| file.staged.is_some()).map(|file| file.path).collect();
     let text = match &commit {
-        Some(commit) => format!("Committed {} ({} files): {}", short(&commit.id), files.len(), commit.subject),
+        Some(commit) => {
+            let count = if files.len() == 1 { "1 file".to_owned() } else { format!("{} files", files.len()) };
+            format!("Committed {} ({count}): {}", short(&commit.id), visible(&commit.subject))
+        }
         None => "Committed.".to_owned(),
     };
     Ok(Answer::with_text(Output { branch: staged.branch, commit, files }, text))

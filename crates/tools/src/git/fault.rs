@@ -145,7 +145,7 @@ pub(super) fn remote_modes(own: &[&Known]) -> Vec<FailureMode> {
 /// What git's own words mean: a part of a sentence in lower case, the failure, what to do. The first that fits counts.
 const MEANINGS: &[(&str, &Known, &str)] = &[
     (".lock': file exists", &LOCKED, LOCKED_REMEDY),
-    ("bad revision 'head'", &NO_COMMITS, "Commit something first."),
+    ("bad revision 'head", &NO_COMMITS, "Commit something first."),
     ("have the initial commit yet", &NO_COMMITS, "Commit something first."),
     ("is not a stash", &NO_STASH, "Look with the action `list`."),
     ("no stash entries found", &NO_STASH, "Look with the action `list`."),
@@ -160,6 +160,8 @@ const MEANINGS: &[(&str, &Known, &str)] = &[
     ("no branch named", &UNKNOWN_REVISION, LOOK),
     ("not found.", &UNKNOWN_REVISION, LOOK),
     ("invalid upstream", &UNKNOWN_REVISION, LOOK),
+    ("did not match any file", &UNKNOWN_PATH, "Look with `git_status` or `ls`; a path is relative to the repository."),
+    ("does not exist in", &UNKNOWN_PATH, "Look at another revision; a path is relative to the repository."),
     ("no such path", &UNKNOWN_PATH, "Look with `ls`; a path is relative to the repository."),
     ("used by worktree", &IN_USE, "Switch to another branch first."),
     ("already exists", &ALREADY_EXISTS, "Choose another name."),
@@ -200,6 +202,7 @@ const FAR_MEANINGS: &[(&str, &Known, &str)] = &[
     ("failed to connect", &CONNECT_FAILED, "Try again later."),
     ("connection refused", &CONNECT_FAILED, "Try again later."),
     ("connection timed out", &CONNECT_FAILED, "Try again later."),
+    ("operation too slow", &CONNECT_FAILED, "Try again later."),
     ("certificate", &TLS_FAILED, "Ask whoever runs the host."),
     ("fsck error", &BAD_OBJECTS, "Ask whoever runs the repository to repair it."),
 ];
@@ -234,12 +237,94 @@ fn told<'a>(ran: &Ran, mut meanings: impl Iterator<Item = &'a (&'static str, &'s
 fn words(ran: &Ran) -> String {
     const LINES: usize = 8;
     const BYTES: usize = 1000;
-    let lines: Vec<&str> = ran.stderr.text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.starts_with("hint:");
+    let lines: Vec<&str> = ran.stderr.text.lines().filter(is_said).collect();
     let mut said: Vec<String> = lines[lines.len().saturating_sub(LINES)..].iter().map(|line| visible(line)).collect();
     said.extend(ran.refused.iter().take(LINES).map(|refused| format!("connection refused: {}", visible(refused))));
     let said = said.join("\n");
     match said[said.ceil_char_boundary(said.len().saturating_sub(BYTES))..].trim() {
         "" => "git ended without a word".to_owned(),
         said => format!("git says: {said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::programs::stage::ran;
+
+    /// What is made of git's words.
+    fn check(stderr: &str, local: &str, far: &str) {
+        let ran = ran(128, "", stderr);
+        assert_eq!((&*of_git(&ran).code, &*of_remote(&ran).code), (local, far), "{stderr}");
+    }
+
+    #[test]
+    fn git_s_words_become_faults_that_help() {
+        for (stderr, code) in [
+            ("fatal: Unable to create '/w/.git/index.lock': File exists.\n\nAnother git process", "repository_locked"),
+            ("fatal: bad revision 'HEAD'", "no_commits"),
+            ("fatal: bad revision 'nope'", "unknown_revision"),
+            ("fatal: invalid reference: nope", "unknown_revision"),
+            ("fatal: not a valid object name: 'nope'", "unknown_revision"),
+            ("merge: nope - not something we can merge", "unknown_revision"),
+            ("fatal: Failed to resolve 'nope' as a valid ref.", "unknown_revision"),
+            ("fatal: no branch named 'nope'", "unknown_revision"),
+            ("fatal: a branch named 'main' already exists", "already_exists"),
+            ("fatal: tag 'v1' already exists", "already_exists"),
+            ("error: the branch 'dev' is not fully merged\nhint: If you are sure", "not_merged"),
+            ("error: cannot delete branch 'main' used by worktree at '/w'", "branch_in_use"),
+            ("fatal: no such path 'x' in HEAD", "unknown_path"),
+            ("fatal: pathspec 'x' did not match any files", "unknown_path"),
+            ("error: Your local changes to the following files would be overwritten by merge:\n\ta", "would_overwrite"),
+            ("error: cannot rebase: You have unstaged changes.", "would_overwrite"),
+            ("error: Committing is not possible because you have unmerged files.", "unmerged_files"),
+            ("fatal: cannot switch branch while merging", "operation_in_progress"),
+            ("fatal: There is no merge to abort (MERGE_HEAD missing).", "bad_request"),
+            ("fatal: Not possible to fast-forward, aborting.", "not_fast_forward"),
+            ("No stash entries found.", "no_stash"),
+            ("error: stash@{3} is not a valid reference", "no_stash"),
+            ("fatal: something nobody has thought of", "git_failed"),
+        ] {
+            check(stderr, code, code);
+        }
+        for (stderr, code) in [
+            ("fatal: could not read Username for 'https://x': terminal prompts disabled", "authentication_failed"),
+            ("fatal: Authentication failed for 'https://x/'", "authentication_failed"),
+            ("fatal: unable to access 'https://x/': The requested URL returned error: 403", "authentication_failed"),
+            (
+                "git@x: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+                "authentication_failed",
+            ),
+            ("Host key verification failed.\nfatal: Could not read from remote repository.", "authentication_failed"),
+            ("fatal: repository 'https://x/' not found", "repository_not_found"),
+            ("fatal: unable to access 'https://x/': The requested URL returned error: 301", "redirect_refused"),
+            ("fatal: unable to access 'https://x/': Could not resolve host: x", "resolve_failed"),
+            ("fatal: unable to access 'https://x/': Failed to connect to x port 443", "connect_failed"),
+            ("fatal: unable to access 'https://x/': SSL certificate problem: self-signed", "tls_failed"),
+            ("fatal: couldn't find remote ref refs/heads/x", "unknown_revision"),
+            ("fatal: Remote branch x not found in upstream origin", "unknown_revision"),
+            ("error: object 1: missingSpaceBeforeDate\nfatal: fsck error in packed object", "bad_objects"),
+        ] {
+            assert_eq!(of_remote(&ran(128, "", stderr)).code, code, "{stderr}");
+        }
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_is_worth_another_try() {
+        assert!(of_git(&ran(128, "", "fatal: Unable to create '/w/.git/HEAD.lock': File exists.")).retryable);
+        assert!(of_remote(&ran(128, "", "Failed to connect")).retryable);
+        assert!(!of_remote(&ran(128, "", "Authentication failed")).retryable);
+    }
+
+    #[test]
+    fn a_message_is_short_and_has_nothing_in_it_that_nobody_sees() {
+        let long: String = (0..100).map(|n| format!("line {n}\u{1b}[1m {}\nhint: x\n\n", "x".repeat(200))).collect();
+        let fault = of_git(&ran(1, "", &long));
+        assert!(fault.message.len() < 1_100 && fault.message.contains("line 99") && !fault.message.contains("hint"));
+        assert!(!fault.message.contains('\u{1b}'));
+        assert_eq!(of_git(&ran(1, "", "")).message, "git ended without a word");
+        let refused = Ran { refused: vec!["x:443: not on the list".into()], ..ran(128, "", "fatal: no") };
+        assert_eq!(of_git(&refused).message, "git says: fatal: no\nconnection refused: x:443: not on the list");
     }
 }

@@ -150,10 +150,12 @@ pub(super) fn fetch(
 
 /// The branches of a remote and all tags, with what they are.
 fn refs(cx: &Cx, repository: &Repository, name: &RemoteName) -> Result<BTreeMap<String, String>, Fault> {
-    let git = Git::new("for-each-ref").flags(&["--format=%(refname)%00%(objectname)"]);
+    let git = Git::new("for-each-ref").flags(&["--format=%(refname)%00%(objectname)%00%(symref)"]);
     let ran = git.paths(&[name.branches(), Revision::all("refs/tags")]).done(cx, repository)?;
     let read = |line: &str| {
-        let (name, id) = line.split_once('\0')?;
+        let (name, rest) = line.split_once('\0')?;
+        // What only points to another branch, as a remote's `HEAD` does, moves with that.
+        let id = rest.strip_suffix('\0')?;
         let name = name.strip_prefix("refs/remotes/").or_else(|| name.strip_prefix("refs/tags/"))?;
         Some((name.to_owned(), id.to_owned()))
     };

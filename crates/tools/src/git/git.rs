@@ -49,6 +49,12 @@ impl Git {
         Self { words, stdin: Vec::new() }
     }
 
+    /// `git stash`, which uses patterns of its own: paths must say that they are none.
+    pub(super) fn stash(action: &'static str) -> Self {
+        let words = ["--no-pager", "--no-optional-locks", "stash", action].map(str::to_owned).to_vec();
+        Self { words, stdin: Vec::new() }
+    }
+
     /// Adds options.
     pub(super) fn flags(mut self, flags: &[&'static str]) -> Self {
         self.words.extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -171,7 +177,7 @@ shift 7
 mkdir "$scratch"
 trap 'rm -rf "$scratch"' EXIT
 printf %s "$settings" >"$scratch/settings"
-export GIT_CONFIG_GLOBAL="$scratch/settings" GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
+export HOME="$scratch" GIT_CONFIG_GLOBAL="$scratch/settings" GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1
 if [ "${SSL_CERT_FILE-}" ]; then
     export GIT_SSL_CAINFO="$SSL_CERT_FILE" GIT_SSL_CAPATH="$SSL_CERT_DIR"
@@ -189,7 +195,7 @@ if [ "$way" = local ]; then
     mkdir "$scratch/programs"
     printf '#!/bin/sh\n[ "${GIT_DIR-}" = "$REPOSITORY" ] || exit 0\nexec "$GIT" "$@"\n' >"$scratch/programs/git"
     chmod +x "$scratch/programs/git"
-    GIT=$(command -v git)
+    GIT=$(command -v git) || exit 127
     export GIT REPOSITORY="$own" GIT_EXEC_PATH="$scratch/programs"
     "$GIT" "$@"
 else
@@ -235,6 +241,8 @@ const SETTINGS: &str = "\
 	fsckObjects = true
 [http]
 	followRedirects = false
+	lowSpeedLimit = 100
+	lowSpeedTime = 60
 	sslVerify = true
 [protocol]
 	allow = never
@@ -311,4 +319,119 @@ pub(super) fn records(stream: &Stream) -> (Vec<&str>, bool) {
     // What is behind the last one is nothing, or was cut.
     records.pop();
     (records, stream.shown_bytes == stream.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolgate_contract::Ending;
+
+    use super::{
+        super::{
+            commit, diff, log,
+            scene::{jobs, scene, words},
+            status,
+        },
+        *,
+    };
+    use crate::programs::stage::ran;
+
+    #[test]
+    fn a_command_line_is_fixed_words_and_names_behind_them() {
+        let stage = scene("", []);
+        let arguments = json!({
+            "ref": "a..b", "author": "--exec=x", "since": "-1", "paths": ["--output=x", "d/../:(top)", "*"], "max_count": 3,
+        });
+        stage.call(log::tool, arguments).unwrap();
+        let expected = [
+            "--no-pager",
+            "--no-optional-locks",
+            "--literal-pathspecs",
+            "log",
+            "-z",
+            "--no-show-signature",
+            log::FORMAT,
+            "--max-count=4",
+            "--fixed-strings",
+            "--regexp-ignore-case",
+            "--author=--exec=x",
+            "--since=-1",
+            "--end-of-options",
+            "a..b",
+            "--",
+            "--output=x",
+            ":(top)",
+            "*",
+        ];
+        assert_eq!(words(&stage), [expected]);
+    }
+
+    #[test]
+    fn git_is_told_where_everything_is_and_nothing_of_the_repository_s_config() {
+        let stage = scene("[core]\n\tfsmonitor = evil\n[user]\n\tname = Ada\n", []);
+        stage.call(status::tool, json!({})).unwrap();
+        let (job, reach) = jobs(&stage).pop().unwrap();
+        let root = stage.path();
+        assert_eq!((job.argv[..4].to_vec(), reach), (["sh", "-c", SCRIPT, "git"].map(str::to_owned).to_vec(), None));
+        let scratch = job.argv[4].strip_prefix("git-").unwrap();
+        assert!(scratch.len() == 32 && scratch.bytes().all(|b| b.is_ascii_hexdigit()), "{scratch}");
+        assert_eq!(job.argv[5..10], ["local", SETTINGS, &format!("{root}/.git"), &format!("{root}/.git"), &root]);
+        assert!(job.argv[10].contains("\tname = \"Ada\"\n") && !job.argv.iter().any(|word| word.contains("evil")));
+        assert_eq!((job.cwd.as_str(), job.env.len(), job.limits.wall), ("", 0, Duration::from_secs(LOCAL_SECONDS)));
+        let other = scene("", []);
+        other.call(status::tool, json!({})).unwrap();
+        assert_ne!(jobs(&other)[0].0.argv[4], job.argv[4]);
+    }
+
+    #[test]
+    fn one_way_out_is_open_and_only_for_a_remote() {
+        assert!(SETTINGS.ends_with("[protocol]\n\tallow = never\n") && !SETTINGS.contains("always"));
+        for (address, scheme) in
+            [("https://x.example/a", "https"), ("http://x.example/a", "http"), ("git@x.example:a", "ssh")]
+        {
+            let settings = settings(Some(&Remote::at(address, None).unwrap()));
+            let open: Vec<&str> = settings.matches("allow = always").collect();
+            assert_eq!(open.len(), 1);
+            assert!(settings.contains(&format!("[protocol \"{scheme}\"]\n\tallow = always\n")), "{settings}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_given_on_standard_input() {
+        let stage = scene("", []);
+        stage.call(commit::tool, json!({ "message": "-m\nx", "author": "A <b>", "amend": true })).unwrap();
+        let (job, _) = jobs(&stage).remove(1);
+        assert_eq!(job.stdin, b"-m\nx");
+        assert!(job.argv.contains(&"--author=A <b>".to_owned()) && !job.argv.contains(&"-m\nx".to_owned()));
+    }
+
+    #[test]
+    fn a_git_that_was_ended_is_a_fault() {
+        for (ending, code) in [
+            (Ending::TimedOut, "timed_out"),
+            (Ending::CpuLimit, "cpu_limit"),
+            (Ending::OomKilled, "oom_killed"),
+            (Ending::PidsExhausted, "pids_exhausted"),
+            (Ending::DiskLimit, "disk_limit"),
+            (Ending::OutputLimit, "output_limit"),
+            (Ending::Cancelled, "cancelled"),
+            (Ending::RoomLost, "room_lost"),
+            (Ending::Signaled { signal: 9 }, "git_failed"),
+            (Ending::Exited { code: 127 }, "program_not_found"),
+            (Ending::Exited { code: 128 }, "git_failed"),
+        ] {
+            let stage = scene("", [Ok(Ran { ending, ..ran(0, "", "") })]);
+            assert_eq!(stage.call(diff::tool, json!({})).unwrap_err().code, code);
+        }
+    }
+
+    #[test]
+    fn of_a_stream_that_was_cut_only_what_comes_before_the_gap_is_read() {
+        let whole = ran(0, "a\0b\0", "").stdout;
+        assert_eq!((head(&whole), records(&whole)), ("a\0b\0", (vec!["a", "b"], true)));
+        let text =
+            "a\0b\0c\n[... 3 lines, 90 bytes not shown ...]\nd\0[... 3 lines, 90 bytes not shown ...]\n\0".to_owned();
+        let cut = Stream { text, bytes: 100, shown_bytes: 10, ..whole };
+        assert_eq!((head(&cut), records(&cut)), ("a\0b\0c\n", (vec!["a", "b"], false)));
+    }
 }

@@ -193,6 +193,11 @@ impl RepoPath {
     pub(super) fn read_all(cx: &Cx, repository: &Repository, paths: &[String]) -> Result<Vec<Self>, Fault> {
         paths.iter().map(|path| Self::read(cx, repository, path)).collect()
     }
+
+    /// As a pathspec where patterns are not switched off.
+    pub(super) fn literal(&self) -> Plain {
+        Plain(format!(":(top,literal){}", self.0))
+    }
 }
 
 impl Person {
@@ -296,4 +301,106 @@ fn bad_name(what: &str, name: &str) -> Fault {
 
 fn shown(text: &str) -> String {
     brief(&text.escape_debug().to_string()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refs_are_called_what_git_calls_them() {
+        for name in [
+            "a",
+            "main",
+            "feature/x.y",
+            "v1.0",
+            "-x",
+            "a@b",
+            "@a",
+            "ü/日本",
+            "a-",
+            "a.lockx",
+            "HEAD",
+            "a{b}",
+            "a@{b".trim_end_matches("@{b"),
+            "x=y",
+        ] {
+            assert!(is_ref_name(name), "{name:?}");
+        }
+        for name in [
+            "", "@", "/a", "a/", "a//b", ".a", "a/.b", "a..b", "a.", "a.lock", "a.lock/b", "a b", "a~", "a^", "a:b",
+            "a?", "a*", "a[", "a\\b", "a@{b", "a\nb", "a\u{7f}", "a\0b", "a\tb",
+        ] {
+            assert!(!is_ref_name(name), "{name:?}");
+        }
+        assert!(is_ref_name(&"x".repeat(250)) && !is_ref_name(&"x".repeat(251)));
+        assert!(!is_ref_name(&"x/".repeat(600)));
+    }
+
+    /// The code of a name that is not taken; none for one that is.
+    fn code<T>(read: Result<T, Fault>) -> Option<String> {
+        read.err().map(|fault| fault.code.into_owned())
+    }
+
+    #[test]
+    fn no_name_reads_like_an_option_or_like_another_kind_of_name() {
+        for name in ["-d", "--exec=x", "HEAD", "a..b", "", "a b"] {
+            assert_eq!(code(BranchName::read(name)).as_deref(), Some("bad_name"), "{name:?}");
+            assert_eq!(code(TagName::read(name)).as_deref(), Some("bad_name"), "{name:?}");
+        }
+        for name in ["-c", "a/b", "", "..", "a=b\n"] {
+            assert_eq!(code(RemoteName::read(name)).as_deref(), Some("bad_name"), "{name:?}");
+        }
+        assert_eq!(BranchName::read("a/b").unwrap().full().as_str(), "refs/heads/a/b");
+        assert_eq!(TagName::read("v1").unwrap().full().as_str(), "refs/tags/v1");
+        let (origin, branch) = (RemoteName::read("origin").unwrap(), BranchName::read("a/b").unwrap());
+        assert_eq!(origin.tracked(&branch).as_str(), "refs/remotes/origin/a/b");
+        assert_eq!(Plain::fetched(&origin, &branch).as_str(), "+refs/heads/a/b:refs/remotes/origin/a/b");
+        assert_eq!(Plain::pushed(&branch.full()).as_str(), "refs/heads/a/b:refs/heads/a/b");
+        assert_eq!(Plain::removed(&branch.full()).as_str(), ":refs/heads/a/b");
+    }
+
+    #[test]
+    fn a_revision_is_a_word_that_git_looks_up() {
+        for text in ["HEAD", "HEAD~2^1", "v1.0", "@{upstream}", "main@{2 days ago}", "HEAD:a b", ":/fix", "a...b", "^a"]
+        {
+            assert_eq!(code(Revision::range(text)), None, "{text:?}");
+        }
+        for text in ["", "-n1", "--all", "a\nb", "a\0", "\u{1b}[1m"] {
+            assert_eq!(code(Revision::range(text)).as_deref(), Some("bad_revision"), "{text:?}");
+        }
+        for text in ["a..b", "a...b", "^a", "-x"] {
+            assert_eq!(code(Revision::one(text)).as_deref(), Some("bad_revision"), "{text:?}");
+        }
+        assert_eq!(Revision::stash(3).parent().as_str(), "stash@{3}^1");
+    }
+
+    #[test]
+    fn people_and_messages_are_plain_text() {
+        for text in ["Ada <a@b>", "Ada Lovelace <>", "Ö. x <a b>"] {
+            assert_eq!(code(Person::read(text)), None, "{text:?}");
+        }
+        for text in ["Ada", "<a@b>", " <a@b>", "-x <a@b>", "Ada <a@b> x", "A\nB <a@b>", "A <a>b>", "A <b> <c>"] {
+            assert_eq!(code(Person::read(text)).as_deref(), Some("bad_name"), "{text:?}");
+        }
+        for text in ["x", "-m\n\n\tx"] {
+            assert_eq!(code(Plain::message(text)), None, "{text:?}");
+        }
+        for text in ["", " \n", "a\0b", "a\u{1b}[1m", &"x".repeat(70_000)] {
+            assert_eq!(code(Plain::message(text)).as_deref(), Some("bad_message"), "{text:?}");
+        }
+        assert_eq!(code(Plain::word("2 weeks ago")), None);
+        assert_eq!(code(Plain::word("a\nb")).as_deref(), Some("bad_name"));
+    }
+
+    #[test]
+    fn a_path_is_below_a_place_or_it_is_not() {
+        assert_eq!(below("a/b", ""), Some("a/b"));
+        assert_eq!(below("a/b", "a"), Some("b"));
+        assert_eq!(below("a", "a"), Some(""));
+        assert_eq!(below("ab", "a"), None);
+        assert_eq!(below("b", "a"), None);
+        assert_eq!(normal("./a//b/../c/"), "a/c");
+        assert_eq!(normal("."), "");
+    }
 }

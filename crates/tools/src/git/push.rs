@@ -213,3 +213,41 @@ fn says(stderr: &str) -> String {
     let said: Vec<String> = said.map(|line| visible(line.trim())).filter(|line| !line.is_empty()).take(LINES).collect();
     said.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use toolgate_contract::{Ending, FaultKind};
+
+    use super::*;
+    use crate::programs::stage::ran;
+
+    fn told_of(code: i32, stdout: &str, stderr: &str) -> Result<String, Fault> {
+        let remote = Remote::at("https://example.org/x", None).unwrap();
+        let ran = Ran { ending: Ending::Exited { code }, ..ran(0, stdout, stderr) };
+        let answer = told(&ran, &remote)?;
+        Ok(format!("{answer:?}"))
+    }
+
+    #[test]
+    fn each_ref_is_told_and_what_the_remote_says() {
+        let stdout = "To https://example.org/x\n*\trefs/heads/a:refs/heads/a\t[new branch]\nDone\n";
+        let stderr = "remote: \nremote: Open a pull request:   \nremote:   https://example.org/new\u{1b}[0m\nother\n";
+        let said = told_of(0, stdout, stderr).unwrap();
+        assert!(said.contains(r#"name: "refs/heads/a", result: Created, summary: "[new branch]""#), "{said}");
+        assert!(said.contains(r#"remote_says: "Open a pull request:\nhttps://example.org/new\\u{1b}[0m""#), "{said}");
+        let signs = [" ", "+", "*", "-", "=", "!"].map(|sign| read(&format!("{sign}\ta:b\tc")).unwrap().result);
+        use Became::{Created, Deleted, Forced, Rejected, UpToDate, Updated};
+        assert_eq!(signs, [Updated, Forced, Created, Deleted, UpToDate, Rejected]);
+        assert_eq!(read("Done"), None);
+    }
+
+    #[test]
+    fn a_ref_that_was_not_taken_is_a_fault_with_the_reason() {
+        let stdout = "!\trefs/heads/a:refs/heads/a\t[remote rejected] (pre-receive hook declined)\nDone\n";
+        let fault = told_of(1, stdout, "remote: no tests\n").unwrap_err();
+        assert_eq!((fault.kind, &*fault.code), (FaultKind::Failed, "push_rejected"));
+        assert!(fault.message.contains("pre-receive hook declined") && fault.message.contains("no tests"), "{fault}");
+        let fault = told_of(128, "", "fatal: Authentication failed for 'https://example.org/x'\n").unwrap_err();
+        assert_eq!(fault.code, "authentication_failed");
+    }
+}

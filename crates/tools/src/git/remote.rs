@@ -140,3 +140,92 @@ pub(super) fn through(connection: Option<&str>, way: Way) -> Option<ConnectionUs
     let connection = connection?.to_owned();
     Some(ConnectionUse { connection, writes: way == Way::Push })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{
+        super::{
+            fetch, push,
+            scene::{jobs, scene, words},
+        },
+        *,
+    };
+    use crate::programs::stage::ran;
+
+    const REMOTES: &str = "[remote \"origin\"]\n\turl = gh:team/x.git\n\tfetch = +refs/heads/*:refs/heads/*\n\
+        [remote \"two\"]\n\turl = https://a.example/x\n\turl = https://b.example/x\n\
+        [remote \"apart\"]\n\turl = https://a.example/x\n\tpushurl = https://b.example:8443/x\n\
+        [remote \"kept\"]\n\turl = https://a.example/x\n\tfetch = refs/heads/*:refs/remotes/kept/*\n\
+        [remote \"secret\"]\n\turl = https://ada:hunter2@a.example/x\n\
+        [url \"https://forge.example/\"]\n\tinsteadOf = gh:\n";
+
+    /// The address, the hosts and what git is told of a remote.
+    fn of(remote: &str, way: Way) -> Result<(String, String), Fault> {
+        let (tool, arguments): (fn() -> crate::Tool, _) = match way {
+            Way::Fetch => (fetch::tool, json!({ "remote": remote })),
+            Way::Push => (push::tool, json!({ "remote": remote })),
+        };
+        let stage = scene(REMOTES, []);
+        stage.call(tool, arguments)?;
+        let reached = jobs(&stage).into_iter().find_map(|(job, reach)| Some((job, reach?))).unwrap();
+        let (job, reach) = reached;
+        assert_eq!(reach.credential, None);
+        let config = &job.argv[10];
+        let section = format!("[remote \"{remote}\"]\n");
+        let about: String = config.split_inclusive("\n[").filter(|part| part.contains(&section[1..])).collect();
+        Ok((reach.hosts.join(","), about.replace(['\t', '\n'], " ")))
+    }
+
+    #[test]
+    fn the_address_that_is_judged_is_the_one_that_is_used() {
+        let (hosts, about) = of("origin", Way::Fetch).unwrap();
+        assert_eq!(hosts, "forge.example:443");
+        assert!(about.contains("url = \"https://forge.example/team/x.git\""), "{about}");
+        assert!(about.contains("fetch = \"+refs/heads/*:refs/remotes/origin/*\"") && !about.contains("refs/heads/*\""));
+        assert_eq!(of("apart", Way::Fetch).unwrap().0, "a.example:443");
+        assert_eq!(of("apart", Way::Push).unwrap().0, "b.example:8443");
+        let (_, about) = of("kept", Way::Fetch).unwrap();
+        assert!(about.contains("fetch = \"refs/heads/*:refs/remotes/kept/*\"") && !about.contains('+'), "{about}");
+    }
+
+    #[test]
+    fn a_remote_without_one_address_that_is_taken_is_not_talked_to() {
+        for (remote, code) in [("two", "unknown_remote"), ("none", "unknown_remote"), ("secret", "url_refused")] {
+            let fault = of(remote, Way::Fetch).unwrap_err();
+            assert_eq!(fault.code, code, "{remote}");
+            assert!(!fault.to_string().contains("hunter2"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_credential_is_for_one_server_and_comes_by_the_environment() {
+        let stage = scene("[remote \"origin\"]\n\turl = https://forge.example:8443/x\n", []);
+        stage.call(push::tool, json!({ "connection": "forge" })).unwrap();
+        let (job, reach) = jobs(&stage).pop().unwrap();
+        let reach = reach.unwrap();
+        assert_eq!(reach.hosts, ["forge.example:8443"]);
+        let variable = CredentialVariable { variable: "REMOTE_HEADER".into(), connection: "forge".into() };
+        assert_eq!((reach.credential, job.env.len()), (Some(variable), 0));
+        let option = "--config-env=http.https://forge.example:8443/.extraHeader=REMOTE_HEADER";
+        assert_eq!(words(&stage)[0][0], option);
+        assert_eq!(
+            push::tool().body.connection(&json!({ "connection": "forge" })),
+            Ok(Some(ConnectionUse { connection: "forge".into(), writes: true }))
+        );
+        assert_eq!(
+            fetch::tool().body.connection(&json!({ "connection": "forge" })),
+            Ok(Some(ConnectionUse { connection: "forge".into(), writes: false }))
+        );
+        assert_eq!(fetch::tool().body.connection(&json!({})), Ok(None));
+    }
+
+    #[test]
+    fn what_the_room_says_about_a_host_is_passed_on() {
+        let refused = Fault::refused("host_refused", "`a.example:443` is not on the list", "Ask the operator.");
+        let stage =
+            scene("[remote \"origin\"]\n\turl = https://a.example/x\n", [Ok(ran(0, "", "")), Err(refused.clone())]);
+        assert_eq!(stage.call(fetch::tool, json!({})), Err(refused));
+    }
+}

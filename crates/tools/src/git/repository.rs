@@ -328,7 +328,9 @@ fn is_taken_over(setting: &Setting) -> bool {
         "remote.*.fetch" => is_tracking(value),
         _ => true,
     };
-    fits && TAKEN_OVER.contains(&name.as_str()) && subsection.as_deref().is_none_or(is_ref_name)
+    fits && TAKEN_OVER.contains(&name.as_str())
+        && subsection.as_deref().is_none_or(is_ref_name)
+        && !value.contains(char::is_control)
 }
 
 /// Does this refspec keep branches of the remote where those belong, under `refs/remotes/`?
@@ -397,4 +399,144 @@ fn leads_outside(named: &str, path: &str) -> Fault {
 
 fn unreadable(why: &str) -> Fault {
     BAD_REPOSITORY.failed(format!("the repository cannot be worked on: {why}"), "Use another repository.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repository(config: &str) -> Repository {
+        Repository {
+            place: "p".into(),
+            root: "/w".into(),
+            own: "p/.git".into(),
+            shared: "s".into(),
+            head: Head::of("ref: refs/heads/main\n"),
+            settings: config::read(config).unwrap(),
+            underway: None,
+        }
+    }
+
+    const START: &str = "[core]\n\trepositoryformatversion = \"0\"\n\
+        [user]\n\tname = \"Toolgate agent\"\n\temail = \"agent@localhost\"\n";
+
+    /// What git gets of this config.
+    fn check(config: &str, expected: &str) {
+        assert_eq!(repository(config).config(Vec::new()), format!("{START}{expected}"), "{config}");
+    }
+
+    #[test]
+    fn git_is_told_what_is_on_the_list() {
+        check("", "");
+        check("[user]\nname=Ada", "\tname = \"Ada\"\n");
+        check("[core]\nautocrlf=true\nsymlinks=false", "[core]\n\tautocrlf = \"true\"\n\tsymlinks = \"false\"\n");
+        check(
+            "[branch \"main\"]\nremote=up\nmerge=refs/heads/trunk\nrebase=true",
+            "[branch \"main\"]\n\tremote = \"up\"\n\tmerge = \"refs/heads/trunk\"\n",
+        );
+        check(
+            "[remote \"up\"]\nurl=https://x/y\nfetch=+refs/heads/*:refs/remotes/up/*",
+            "[remote \"up\"]\n\tfetch = \"+refs/heads/*:refs/remotes/up/*\"\n",
+        );
+    }
+
+    #[test]
+    fn git_is_told_nothing_else() {
+        for config in [
+            "[core]\nfsmonitor=x\nhooksPath=x\nsshCommand=x\neditor=x\npager=x\naskPass=x\ngitProxy=x\nworktree=/\nbare=true",
+            "[alias]\nstatus=!x",
+            "[include]\npath=x",
+            "[includeIf \"gitdir:**\"]\npath=x",
+            "[filter \"x\"]\nclean=x\nsmudge=x\nprocess=x",
+            "[diff \"x\"]\ntextconv=x\ncommand=x",
+            "[merge \"x\"]\ndriver=x",
+            "[credential]\nhelper=x",
+            "[url \"x\"]\ninsteadOf=y",
+            "[remote \"x\"]\nuploadpack=x\nreceivepack=x\nvcs=x\nproxy=x\npromisor=true",
+            "[extensions]\npartialClone=x\nworktreeConfig=true",
+            "[protocol]\nallow=always",
+            "[user \"x\"]\nname=Mallory",
+            "[user]\nsigningKey=x",
+            "[core \"x\"]\nautocrlf=true",
+            "[remote \"x\"]\nfetch=+refs/heads/*:refs/heads/*",
+            "[branch \"x\"]\nmerge=-x\nremote=-x",
+            "[branch \"a b\"]\nmerge=refs/heads/x",
+            "[user]\nname=\"a\\nb\"",
+        ] {
+            check(config, "");
+        }
+    }
+
+    #[test]
+    fn a_branch_nobody_spoke_about_belongs_to_the_one_of_its_name() {
+        check(
+            "[remote \"origin\"]\nurl=https://x/y",
+            "[branch \"main\"]\n\tremote = \"origin\"\n\tmerge = \"refs/heads/main\"\n",
+        );
+        let said = "[remote \"origin\"]\nurl=https://x/y\n[branch \"main\"]\nremote=up\nmerge=refs/heads/trunk";
+        check(said, "[branch \"main\"]\n\tremote = \"up\"\n\tmerge = \"refs/heads/trunk\"\n");
+        let (remote, branch) = repository(said).upstream(&BranchName::read("main").unwrap()).unwrap();
+        assert_eq!((remote.as_str(), branch.as_str()), ("up", "trunk"));
+    }
+
+    #[test]
+    fn a_long_config_is_cut_after_what_matters() {
+        let branches: String = (0..5_000).map(|n| format!("[branch \"b{n}\"]\nmerge=refs/heads/b{n}\n")).collect();
+        let config = repository(&format!("[core]\nautocrlf=true\n{branches}")).config(Vec::new());
+        assert!(config.len() <= LONGEST_CONFIG && config.contains("autocrlf") && config.contains("\"b500\""));
+    }
+
+    #[test]
+    fn the_kind_of_repository_is_told() {
+        let config = repository("[extensions]\nobjectFormat=sha256\nother=x").config(Vec::new());
+        assert!(config.starts_with(
+            "[core]\n\trepositoryformatversion = \"1\"\n[extensions]\n\tobjectformat = \"sha256\"\n[user]\n"
+        ));
+    }
+
+    #[test]
+    fn only_branches_of_remotes_are_written_to() {
+        for refspec in ["+refs/heads/*:refs/remotes/o/*", "refs/heads/a:refs/remotes/o/b"] {
+            assert!(is_tracking(refspec), "{refspec}");
+        }
+        for refspec in [
+            "",
+            "refs/heads/*",
+            "refs/heads/*:refs/heads/*",
+            "refs/tags/*:refs/remotes/o/*",
+            "refs/heads/*:refs/remotes/o",
+            "refs/heads/*:refs/remotes/*/*",
+            "refs/heads/*:refs/remotes/../x",
+            "^refs/heads/x",
+            "refs/heads/a:refs/remotes/o/b:c",
+        ] {
+            assert!(!is_tracking(refspec), "{refspec}");
+        }
+    }
+
+    #[test]
+    fn the_longest_replacement_of_an_address_counts() {
+        let config =
+            "[url \"https://a/\"]\ninsteadOf=x:\ninsteadOf=\n[url \"https://b/\"]\ninsteadOf=x:y/\npushInsteadOf=z:";
+        let repository = repository(config);
+        assert_eq!(repository.rewritten("x:q", "insteadof").as_deref(), Some("https://a/q"));
+        assert_eq!(repository.rewritten("x:y/q", "insteadof").as_deref(), Some("https://b/q"));
+        assert_eq!(repository.rewritten("z:q", "insteadof"), None);
+        assert_eq!(repository.rewritten("z:q", "pushinsteadof").as_deref(), Some("https://b/q"));
+    }
+
+    #[test]
+    fn what_is_checked_out_is_a_branch_or_it_is_not() {
+        let branch = |name: &str| Head::Branch(BranchName::read(name).unwrap());
+        assert_eq!(Head::of("ref: refs/heads/a/b\n"), branch("a/b"));
+        assert_eq!(Head::of("ref:refs/heads/a"), branch("a"));
+        for text in ["0123456789", "ref: refs/tags/a", "ref: refs/heads/-a", ""] {
+            assert_eq!(Head::of(text), Head::Detached, "{text}");
+        }
+    }
+
+    #[test]
+    fn git_is_told_absolute_paths() {
+        assert_eq!(repository("").paths(), ["/w/p/.git", "/w/s", "/w/p"]);
+    }
 }

@@ -9,7 +9,7 @@ use toolgate_guard::shell::ir::visible;
 use super::{
     AT_ONCE, LOOKS, TIMEOUT,
     changes::{COMPARING, Change, Changes, LISTING, patch_by},
-    fault::{BAD_REVISION, NO_COMMITS, UNKNOWN_REVISION, local_modes},
+    fault::{BAD_REVISION, NO_COMMITS, UNKNOWN_PATH, UNKNOWN_REVISION, local_modes},
     git::{Git, records},
     log::Commit,
     name::{RepoPath, Revision},
@@ -45,7 +45,7 @@ pub(crate) fn tool() -> Tool {
                     arguments: json!({ "ref": "HEAD~2:src/main.rs" }),
                 },
             ],
-            failures: local_modes(&[&BAD_REVISION, &UNKNOWN_REVISION, &NO_COMMITS]),
+            failures: local_modes(&[&BAD_REVISION, &UNKNOWN_REVISION, &UNKNOWN_PATH, &NO_COMMITS]),
             ..ToolDef::default()
         },
         |input: &Input| vec![on(EffectKind::FsRead, input.repository.as_deref())],

@@ -156,7 +156,7 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
         Action::Apply => take_back(cx, &repository, "apply", &entry),
         Action::List => told(cx, &repository, Vec::new(), None),
         Action::Drop => {
-            Git::new("stash").flags(&["drop", "--quiet"]).name(&entry).done(cx, &repository)?;
+            Git::stash("drop").flags(&["--quiet"]).name(&entry).done(cx, &repository)?;
             told(cx, &repository, Vec::new(), Some("Removed."))
         }
         Action::Show => show(cx, &repository, &entry),
@@ -165,8 +165,8 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
 
 fn push(cx: &Cx, repository: &Repository, input: &Input) -> Result<Answer<Output>, Fault> {
     let message = input.message.as_deref().map(Plain::message).transpose()?;
-    let paths = RepoPath::read_all(cx, repository, &input.paths)?;
-    let mut git = Git::new("stash").flags(&["push", "--quiet"]).flag_if(input.untracked, "--include-untracked");
+    let paths: Vec<Plain> = RepoPath::read_all(cx, repository, &input.paths)?.iter().map(RepoPath::literal).collect();
+    let mut git = Git::stash("push").flag_if(input.untracked, "--include-untracked");
     if let Some(message) = &message {
         git = git.option("--message", message);
     }
@@ -183,7 +183,7 @@ fn take_back(cx: &Cx, repository: &Repository, verb: &'static str, entry: &Revis
     if before.files.iter().any(|file| file.conflict) {
         return Err(UNMERGED.failed("there are conflicts already", "Settle and commit them first."));
     }
-    let ran = Git::new("stash").flags(&[verb, "--quiet"]).name(entry).run(cx, repository)?;
+    let ran = Git::stash(verb).flags(&["--quiet"]).name(entry).run(cx, repository)?;
     if worked(&ran) {
         return told(cx, repository, Vec::new(), Some("The changes are back."));
     }
@@ -219,7 +219,7 @@ fn told(cx: &Cx, repository: &Repository, conflicts: Vec<String>, said: Option<&
 }
 
 fn entries(cx: &Cx, repository: &Repository) -> Result<(Vec<Entry>, Option<Truncated>), Fault> {
-    let ran = Git::new("stash").flags(&["list", "-z", "--format=tformat:%H%x00%cI%x00%gs"]).done(cx, repository)?;
+    let ran = Git::stash("list").flags(&["-z", "--format=tformat:%H%x00%cI%x00%gs"]).done(cx, repository)?;
     let (records, _) = records(&ran.stdout);
     let fields = records.chunks_exact(3).enumerate();
     let mut entries: Vec<Entry> = fields

@@ -205,7 +205,7 @@ fn text(status: &Status) -> String {
         let _ = write!(text, ", upstream {}", visible(upstream));
         let _ = match (status.ahead, status.behind) {
             (Some(ahead), Some(behind)) => write!(text, " ({ahead} ahead, {behind} behind)"),
-            _ => write!(text, " (not there)"),
+            _ => write!(text, " (not there yet)"),
         };
     }
     text.push('\n');

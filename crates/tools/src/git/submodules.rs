@@ -155,3 +155,23 @@ fn unfit(path: &str, why: &str) -> Fault {
         "Clone without `submodules`, then clone it by itself.",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_relative_to_the_repository_s() {
+        let check = |base: &str, address: &str, expected: Option<&str>| {
+            let base = GitUrl::read_also_http(base).unwrap();
+            assert_eq!(resolved(&base, address).as_deref(), expected, "{base} {address}");
+        };
+        check("https://x.example/a/b.git", "../c.git", Some("https://x.example/a/c.git"));
+        check("https://x.example/a/b.git/", "./c", Some("https://x.example/a/b.git/c"));
+        check("https://x.example:8443/a/b", "../../c/d", Some("https://x.example:8443/c/d"));
+        check("https://x.example/a", "../../c", None);
+        check("https://x.example/a", "https://y.example/c", Some("https://y.example/c"));
+        check("git@x.example:a/b", "../c", Some("git@x.example:a/c"));
+        check("git@x.example:a", "../c", None);
+    }
+}

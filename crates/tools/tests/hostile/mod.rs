@@ -11,11 +11,11 @@ use std::{
 
 /// A hostile repository, and where it leaves its traces.
 #[derive(Debug)]
-pub struct Hostile {
+pub(crate) struct Hostile {
     /// The work tree.
-    pub repository: PathBuf,
+    pub(crate) repository: PathBuf,
     /// Empty as long as nothing was run.
-    pub traces: PathBuf,
+    pub(crate) traces: PathBuf,
 }
 
 /// Every hook git has.
@@ -120,7 +120,7 @@ const VERBS: &[&str] = &[
 
 impl Hostile {
     /// Makes one in this directory, which must be empty or new.
-    pub fn new(repository: &Path, traces: &Path) -> Self {
+    pub(crate) fn new(repository: &Path, traces: &Path) -> Self {
         let hostile = Self { repository: repository.to_owned(), traces: traces.to_owned() };
         fs::create_dir_all(repository).expect("a directory");
         fs::create_dir_all(traces).expect("a directory");
@@ -135,7 +135,7 @@ impl Hostile {
     }
 
     /// The traces that were left, by name.
-    pub fn left(&self) -> Vec<String> {
+    pub(crate) fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.traces).expect("the directory of traces");
         let mut names: Vec<String> =
             entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
@@ -144,14 +144,14 @@ impl Hostile {
     }
 
     /// Removes the traces.
-    pub fn wipe(&self) {
+    pub(crate) fn wipe(&self) {
         for name in self.left() {
             fs::remove_file(self.traces.join(name)).expect("a trace");
         }
     }
 
     /// Runs the machine's git in it, as somebody would who does not know what it is.
-    pub fn git(&self, words: &[&str]) -> bool {
+    pub(crate) fn git(&self, words: &[&str]) -> bool {
         git(&self.repository, words)
     }
 
@@ -167,12 +167,9 @@ impl Hostile {
         }
         fs::write(at.join("a.txt"), "one\n").expect("a file");
         fs::write(at.join("b.txt"), "one\n").expect("a file");
-        for words in [
-            ["add", "."].as_slice(),
-            &["commit", "-q", "-m", "one"],
-            &["tag", "v1"],
-            &["switch", "-q", "-c", "dev"],
-        ] {
+        for words in
+            [["add", "."].as_slice(), &["commit", "-q", "-m", "one"], &["tag", "v1"], &["switch", "-q", "-c", "dev"]]
+        {
             assert!(git(at, words), "{words:?}");
         }
         fs::write(at.join("a.txt"), "one\ntwo\n").expect("a file");
