@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use reqwest::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use toolgate_contract::Fault;
 use zeroize::Zeroizing;
 
@@ -63,9 +63,29 @@ impl Sent {
         Ok(Self { headers, secret: secrets.iter().map(|secret| secret.name.clone()).collect() })
     }
 
-    /// Takes away what says who asks: the next one to be asked is somebody else.
+    /// Takes away what may say who asks: the next one to be asked is somebody else. A key is sent under any name, so
+    /// that only what is known to be none stays.
     pub(crate) fn forget_who_asks(&mut self) {
-        for name in self.secret.drain(..).chain([AUTHORIZATION, COOKIE]) {
+        const STAYS: [&str; 10] = [
+            "accept",
+            "accept-charset",
+            "accept-language",
+            "content-type",
+            "content-encoding",
+            "content-language",
+            "content-location",
+            "content-disposition",
+            "range",
+            "user-agent",
+        ];
+        let secret = std::mem::take(&mut self.secret);
+        let gone: Vec<HeaderName> = self
+            .headers
+            .keys()
+            .filter(|name| secret.contains(name) || !STAYS.contains(&name.as_str()))
+            .cloned()
+            .collect();
+        for name in gone {
             self.headers.remove(name);
         }
     }
@@ -127,6 +147,7 @@ fn bad_header(message: String, remedy: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use reqwest::header::AUTHORIZATION;
     use std::collections::BTreeSet;
 
     use super::*;
@@ -209,7 +230,8 @@ mod tests {
     #[test]
     fn who_asks_is_forgotten_and_the_rest_stays() {
         let secret = SecretHeader::new("x-api-key", "hunter2").unwrap();
-        let said = ["authorization", "cookie", "accept", "content-type"].map(|name| (name.to_owned(), "x".to_owned()));
+        let said = ["authorization", "cookie", "x-auth-token", "accept", "content-type"]
+            .map(|name| (name.to_owned(), "x".to_owned()));
         let names = |sent: &Sent| sent.headers.keys().map(ToString::to_string).collect::<BTreeSet<_>>();
         let mut sent = Sent::read(&said, &[secret]).unwrap();
         sent.forget_who_asks();

@@ -758,6 +758,43 @@ fn an_approval_is_bound_to_everything_that_decides() {
 }
 
 #[test]
+fn the_way_to_other_machines_is_checked() {
+    let house = House::new();
+    for (text, column, message) in [
+        ("egress: { hostname_allowlist: ['a b'] }\n", 32, "does not say which host may be internal"),
+        ("egress: { hostname_allowlist: ['*'] }\n", 32, "does not say which host may be internal"),
+        ("egress: { name_servers: [ns.example.org] }\n", 26, "is not the address of a name server"),
+        ("egress: { ca_file: missing.pem }\n", 20, "cannot be opened"),
+        ("egress: { ca_file: . }\n", 20, "is not a file"),
+        ("search: { endpoint: 'https://a.org/' }\n", 1, "`search` names no provider"),
+        ("search: { provider: askme }\n", 21, "unknown search provider `askme`"),
+        ("search: { provider: searxng }\n", 21, "a SearXNG instance has no address of its own"),
+        ("search: { provider: brave, endpoint: 'ftp://a.org/' }\n", 38, "is not the address of a search engine"),
+    ] {
+        house.user(text);
+        let errors = house.load().map(|_| ()).expect_err(text);
+        let [error] = errors.as_slice() else { panic!("{text}: {}", page(&errors)) };
+        assert_eq!((error.line, error.column), (1, column), "{text}: {error}");
+        assert!(error.message.contains(message), "{text}: {error}");
+    }
+    fs::write(house.dir.path().join("ca.pem"), "").unwrap();
+    let text = "egress: { hostname_allowlist: ['*.corp.internal', '10.0.0.0/8:443'], name_servers: [10.0.0.53, '10.0.0.54:5353'], ca_file: ../ca.pem, dns_rebinding_mitigation: false }\nsearch: { provider: brave, connection: brave }\n";
+    house.user(text);
+    let egress = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).egress;
+    assert_eq!(egress.hostname_allowlist, ["*.corp.internal", "10.0.0.0/8:443"]);
+    assert_eq!(
+        egress.name_servers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.0.0.53:53", "10.0.0.54:5353"]
+    );
+    assert_eq!(egress.ca_file, Some(house.dir.path().join("ca.pem").canonicalize().unwrap()));
+    assert!(!egress.dns_rebinding_mitigation);
+    assert_eq!(
+        (egress.search.endpoint.as_str(), egress.search.connection.as_deref()),
+        ("https://api.search.brave.com/res/v1/web/search", Some("brave"))
+    );
+}
+
+#[test]
 fn a_workspace_is_relative_to_its_file_and_must_be_a_directory() {
     let house = House::new();
     house.user("agents: { default: { workspace: ../work } }\n");
@@ -1737,6 +1774,8 @@ const LOOSER: &[(&str, u64, u64, &str)] = &[
         "`b.com:22` would loosen",
     ),
     ("agents: { own: { constraints: { network_allowlist: [a.com] } } }\n", 1, 53, "`a.com` would loosen"),
+    ("egress: { hostname_allowlist: [a.internal] }\n", 1, 1, "`egress` is not for a file that is not trusted yet"),
+    ("search: { provider: duckduckgo }\n", 1, 1, "`search` is not for a file that is not trusted yet"),
     ("limits: { max_concurrency: 5 }\n", 1, 28, "`max_concurrency: 5`, above 4,"),
     ("limits: { max_input_bytes: 4096 }\n", 1, 28, "`max_input_bytes: 4096`, above 2048,"),
     ("tools: { delete: { permission: allow } }\n", 1, 32, "another permission for tool `delete`"),

@@ -7,6 +7,7 @@ use std::{
 
 use serde::Serialize;
 use toolgate_contract::{SearchEngine, SearchProvider};
+use toolgate_egress::Internal;
 use toolgate_guard::url::WebUrl;
 
 use super::{
@@ -14,13 +15,12 @@ use super::{
     file::{EgressFile, SearchFile},
     findings::{Findings, Said},
     load::At,
-    words::Port,
 };
 
 /// How other machines are found and reached. Which of them an agent may talk to is policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EgressSettings {
-    /// Hosts that may be internal by name and by address, as `host` or `host:port`.
+    /// Hosts that may be internal by name and by address: `host`, `*.host`, an address or a block, with a port or without.
     pub hostname_allowlist: Vec<String>,
     /// Who is asked for addresses; none leaves it to the machine.
     pub name_servers: Vec<SocketAddr>,
@@ -88,12 +88,26 @@ impl EgressLayer {
 pub(super) fn check(cx: &mut Check<'_>, egress: Option<&EgressFile>, search: Option<&SearchFile>) -> EgressLayer {
     let mut layer = EgressLayer { search: search.and_then(|block| search_engine(cx, block)), ..EgressLayer::default() };
     let Some(block) = egress else { return layer };
-    layer.hostname_allowlist = block.hostname_allowlist.as_deref().map(|hosts| cx.hosts(hosts, Port::Optional));
-    layer.name_servers =
-        block.name_servers.as_deref().map(|servers| servers.iter().filter_map(|server| name_server(cx, server)).collect());
+    layer.hostname_allowlist =
+        block.hostname_allowlist.as_deref().map(|hosts| hosts.iter().filter_map(|host| internal(cx, host)).collect());
+    layer.name_servers = block
+        .name_servers
+        .as_deref()
+        .map(|servers| servers.iter().filter_map(|server| name_server(cx, server)).collect());
     layer.ca_file = block.ca_file.as_ref().map(|file| cx.said(file));
     layer.dns_rebinding_mitigation = block.dns_rebinding_mitigation.as_ref().map(|on| on.value);
     layer
+}
+
+/// A host that may be internal, as the judge reads it.
+fn internal(cx: &mut Check<'_>, said: &At<String>) -> Option<Said<String>> {
+    match Internal::parse(std::slice::from_ref(&said.value)) {
+        Ok(_) => Some(cx.said(said)),
+        Err(fault) => {
+            cx.error(said.mark, fault.message, fault.remedy);
+            None
+        }
+    }
 }
 
 fn name_server(cx: &mut Check<'_>, said: &At<String>) -> Option<SocketAddr> {
@@ -113,7 +127,11 @@ fn search_engine(cx: &mut Check<'_>, block: &SearchFile) -> Option<SearchEngine>
         ("brave", SearchProvider::Brave),
     ];
     let Some(word) = &block.provider else {
-        cx.error(cx.key(&["search"]), "`search` names no provider", "Write `provider: searxng`, `brave` or `duckduckgo`.");
+        cx.error(
+            cx.key(&["search"]),
+            "`search` names no provider",
+            "Write `provider: searxng`, `brave` or `duckduckgo`.",
+        );
         return None;
     };
     let Some((_, provider)) = WORDS.into_iter().find(|(name, _)| *name == word.value) else {
@@ -125,7 +143,8 @@ fn search_engine(cx: &mut Check<'_>, block: &SearchFile) -> Option<SearchEngine>
         (None, SearchProvider::Duckduckgo) => DUCKDUCKGO.to_owned(),
         (None, SearchProvider::Brave) => BRAVE.to_owned(),
         (None, SearchProvider::Searxng) => {
-            let remedy = "Write `endpoint:` with the address of the instance, such as `https://search.example.org/search`.";
+            let remedy =
+                "Write `endpoint:` with the address of the instance, such as `https://search.example.org/search`.";
             cx.error(word.mark, "a SearXNG instance has no address of its own", remedy);
             return None;
         }
@@ -137,7 +156,11 @@ fn endpoint(cx: &mut Check<'_>, said: &At<String>) -> Option<String> {
     match WebUrl::read(&said.value) {
         Ok(url) => Some(url.as_str().to_owned()),
         Err(why) => {
-            cx.error(said.mark, format!("`{}` is not the address of a search engine: {why}", said.value), "Write an `https://` address.");
+            cx.error(
+                said.mark,
+                format!("`{}` is not the address of a search engine: {why}", said.value),
+                "Write an `https://` address.",
+            );
             None
         }
     }
@@ -150,7 +173,11 @@ fn certificates(said: &Said<String>, findings: &mut Findings) -> Option<PathBuf>
     match path.canonicalize() {
         Ok(real) if real.is_file() => Some(real),
         Ok(_) => {
-            findings.error(said.spot, format!("`{}` is not a file", path.display()), "Name a file of certificates in PEM form.");
+            findings.error(
+                said.spot,
+                format!("`{}` is not a file", path.display()),
+                "Name a file of certificates in PEM form.",
+            );
             None
         }
         Err(error) => {
