@@ -1440,6 +1440,25 @@ mod tests {
     }
 
     #[test]
+    fn the_next_job_finds_a_group_that_is_ready() {
+        let Some(cgroups) = real("ahead") else { return };
+        let first = cgroups.take(64 << 20, 8).unwrap();
+        let idle = || -> Vec<_> {
+            let pool = cgroups.shared.pool();
+            pool.idle.iter().map(|group| (group.name.clone(), group.limits)).collect()
+        };
+        assert_eq!(idle(), []);
+        cgroups.make_ahead(64 << 20, 8);
+        let made = idle();
+        assert!(matches!(made.as_slice(), [(_, Some((67_108_864, 8)))]), "{made:?}");
+        cgroups.make_ahead(64 << 20, 8);
+        assert_eq!(idle(), made, "one is enough");
+        let second = cgroups.take(64 << 20, 8).unwrap();
+        assert_eq!(second.group.as_ref().unwrap().name, made[0].0);
+        drop(first);
+    }
+
+    #[test]
     fn who_does_not_leave_is_killed_in_the_end() {
         let Some(cgroups) = real("stays") else { return };
         let dirs = dirs_of(&cgroups);

@@ -36,25 +36,30 @@ use crate::spec::{RoomLimits, Tier};
 /// How often limits are looked at that no cgroup holds.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A job init's whole life. Everything is ready before there is an order, also the process that becomes the program; the
-/// keeper is told when an order was taken, and this process ends with the job.
+/// A job init's whole life. Its walls stand before there is an order; the keeper is told through `taken` when it has one,
+/// and it ends with the job.
 pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) -> ! {
-    let (job, begun) = match get_ready(room) {
-        Ok(ready) => match wait_behind_walls(room, keeper) {
-            Some((job, begun)) => (job, begun.map(|begun| begun.map(|begun| (begun, ready)))),
-            None => sys::exit_now(0),
-        },
-        Err(failure) => match Taken::receive(keeper) {
-            Some(job) => (job, Err(failure)),
-            None => sys::exit_now(0),
-        },
+    let take = || {
+        let _ = rustix::io::write(taken, b"!");
     };
-    let _ = rustix::io::write(taken, b"!");
-    let Taken { order, status, fds } = job;
+    let ready = match get_ready(room) {
+        Ok(ready) => ready,
+        Err(failure) => refuse(Taken::receive(keeper).inspect(|_| take()), failure),
+    };
+    let waited = match room.tier {
+        // The next init is ready soon. It is begun once this program runs, so that it does not stand in its way.
+        Tier::Landlock => wait_behind_walls(room, keeper).inspect(|_| take()),
+        // Here it takes as long as a short job, and is begun first.
+        Tier::Namespaces => Taken::receive(keeper).inspect(|_| take()).map(|job| {
+            let begun = begin(room, &job);
+            (job, begun)
+        }),
+    };
+    let Some((Taken { order, status, fds }, begun)) = waited else { sys::exit_now(0) };
     // The program has its own. While this process had them too, the streams would not end with it.
     drop(fds);
     let news = match &begun {
-        Ok(Some((begun, ready))) => match announce(begun, ready, &status) {
+        Ok(Some(begun)) => match announce(begun, &ready, &status) {
             Ok(()) => News::Over(watch(room, &order, &status, begun.program, &ready.children)),
             Err(failure) => News::Failed(failure),
         },
@@ -63,6 +68,14 @@ pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) 
     };
     // The runtime may have closed the socket already; then nobody waits.
     let _ = wire::send(&status, &news, &[]);
+    sys::exit_now(0)
+}
+
+/// Tells whoever gave the order, if there was one, what stands in its way.
+fn refuse(job: Option<Taken>, failure: Failure) -> ! {
+    if let Some(job) = job {
+        let _ = wire::send(&job.status, &News::Failed(failure), &[]);
+    }
     sys::exit_now(0)
 }
 
@@ -80,7 +93,7 @@ struct Begun {
     terminal: Option<OwnedFd>,
 }
 
-/// Has a process ready that waits for an order and becomes its program. `None` when the room is closed.
+/// Has a process ready behind all walls that waits for an order and becomes its program. `None` when the room is closed.
 fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Option<Begun>, Failure>)> {
     let waited = sys::stand_aside(|| {
         let walls = program::go_behind_walls(room, None);
@@ -99,19 +112,19 @@ fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Opt
     let (job, found) = left?;
     let begun = match job.order.terminal {
         None => begun(pid, found, became, None),
-        Some(size) => begin_on_terminal(room, &job, size),
+        Some(_) => begin(room, &job),
     };
     Some((job, begun))
 }
 
-fn begin_on_terminal(room: &Room, job: &Taken, size: TerminalSize) -> Result<Option<Begun>, Failure> {
-    let (master, slave) = open_terminal(size)?;
-    let Aside { pid, left: found, became } = sys::stand_aside(|| {
-        let slave = Some(slave.as_fd());
-        program::prepare(room, job, program::go_behind_walls(room, slave), slave)
-    })
-    .map_err(Failure::at("start a process"))?;
-    begun(pid, found, became, Some(master))
+/// Has a process go behind all walls and become the program of this order.
+fn begin(room: &Room, job: &Taken) -> Result<Option<Begun>, Failure> {
+    let (master, slave) = job.order.terminal.map(open_terminal).transpose()?.unzip();
+    let slave = slave.as_ref().map(AsFd::as_fd);
+    let Aside { pid, left: found, became } =
+        sys::stand_aside(|| program::prepare(room, job, program::go_behind_walls(room, slave), slave))
+            .map_err(Failure::at("start a process"))?;
+    begun(pid, found, became, master)
 }
 
 /// `None` when there is no such program.

@@ -1,8 +1,8 @@
 //! The process that becomes a job's program.
 //!
-//! It is there before the program is known: it goes behind the last walls, waits for the order, and then has little
-//! left to do. It works in the memory of its init, which stands still until the program runs ([`sys::stand_aside`]), so
-//! what it finds and whatever goes wrong is simply there when the init goes on.
+//! Where there are no namespaces it is there before the program is known: it goes behind the last walls, waits for the
+//! order, and then has little left to do. It works in the memory of its init, which stands still until the program runs
+//! ([`sys::stand_aside`]), so what it finds and whatever goes wrong is simply there when the init goes on.
 
 use std::{
     ffi::CString,
@@ -111,8 +111,8 @@ fn try_prepare(room: &Room, taken: &Taken, terminal: Option<BorrowedFd<'_>>) -> 
         return Err(Failure { step: PROTECTION_LOST.into(), errno: libc::ESTALE });
     }
     if room.tier == Tier::Namespaces && !order.pids_held {
-        // Counted in the room's own user namespace; the keeper, the init and the two that wait are in it as well.
-        limit_to(Resource::Nproc, u64::from(room.limits.pids) + 5)?;
+        // Counted in the room's own user namespace; the keeper and the waiting inits are in it as well.
+        limit_to(Resource::Nproc, u64::from(room.limits.pids) + 4)?;
     }
     let cwd = open_cwd(order).map_err(Failure::at(ENTER_DIRECTORY))?;
     let Some(program) = find(order) else { return Ok(None) };
