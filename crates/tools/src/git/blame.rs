@@ -13,8 +13,8 @@ use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, LOOKS, MOST, TIMEOUT,
+    command::{Git, head},
     fault::{BAD_REQUEST, BAD_REVISION, NO_COMMITS, UNKNOWN_PATH, UNKNOWN_REVISION, local_modes},
-    git::{Git, head},
     name::{RepoPath, Revision},
     on,
     repository::Repository,

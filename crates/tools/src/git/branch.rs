@@ -12,11 +12,11 @@ use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, CHANGES, MOST, TIMEOUT,
+    command::{Git, head},
     fault::{
         ALREADY_EXISTS, BAD_NAME, BAD_REQUEST, BAD_REVISION, IN_PROGRESS, IN_USE, NO_COMMITS, NOT_MERGED,
         UNKNOWN_REVISION, UNMERGED, WOULD_OVERWRITE, local_modes,
     },
-    git::{Git, head},
     name::{BranchName, Named as _, Revision},
     on,
     repository::{Head, Repository},

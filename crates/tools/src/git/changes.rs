@@ -9,7 +9,7 @@ use toolgate_guard::{cut, shell::ir::visible};
 
 use super::{
     MOST,
-    git::{Git, head, records},
+    command::{Git, head, records},
     repository::Repository,
 };
 use crate::Cx;

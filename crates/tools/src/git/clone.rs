@@ -8,9 +8,9 @@ use toolgate_guard::git_url::GitUrl;
 
 use super::{
     AT_ONCE, REMOTE_TIMEOUT, TALKS,
+    command::{Git, worked},
     commit::last_commit,
     fault::{self, ALREADY_EXISTS, BAD_NAME, BAD_REQUEST, NO_COMMITS, SUBMODULE, remote_modes},
-    git::{Git, worked},
     log::Commit,
     name::{BranchName, Named as _, Plain, normal},
     on,

@@ -8,11 +8,11 @@ use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, CHANGES, TIMEOUT,
+    command::{Git, records},
     fault::{
         BAD_MESSAGE, BAD_NAME, BAD_REQUEST, IN_PROGRESS, NO_COMMITS, NOTHING_TO_COMMIT, UNKNOWN_PATH, UNMERGED,
         local_modes,
     },
-    git::{Git, records},
     log::{Commit, FORMAT},
     name::{Person, Plain, RepoPath, Revision},
     on,

@@ -8,8 +8,8 @@ use toolgate_contract::{ActionType, Category, CostTier, EffectKind, Example, Fau
 use super::{
     AT_ONCE, LOOKS, TIMEOUT,
     changes::{COMPARING, Change, LISTING, listed_by, patch_by},
+    command::Git,
     fault::{BAD_REQUEST, BAD_REVISION, NO_COMMITS, UNKNOWN_REVISION, local_modes},
-    git::Git,
     name::{Named, RepoPath, Revision},
     on,
     repository::Repository,

@@ -12,8 +12,8 @@ use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, MOST, REMOTE_TIMEOUT, TALKS,
+    command::{Git, head, worked},
     fault::{self, BAD_NAME, remote_modes},
-    git::{Git, head, worked},
     name::{BranchName, Named, Plain, RemoteName, Revision},
     on, origin,
     remote::{Remote, Way, talks_to, through},

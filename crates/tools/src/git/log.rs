@@ -10,8 +10,8 @@ use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, LOOKS, TIMEOUT,
+    command::{Git, records},
     fault::{BAD_NAME, BAD_REVISION, NO_COMMITS, UNKNOWN_REVISION, local_modes},
-    git::{Git, records},
     name::{Plain, RepoPath, Revision},
     on,
     repository::Repository,

@@ -7,11 +7,11 @@ use toolgate_contract::{ActionType, Category, CostTier, EffectKind, Example, Fau
 
 use super::{
     AT_ONCE, CHANGES, TIMEOUT,
+    command::{Git, worked},
     fault::{
         self, BAD_REQUEST, BAD_REVISION, IN_PROGRESS, NO_COMMITS, NOT_FAST_FORWARD, UNKNOWN_REVISION, UNMERGED,
         WOULD_OVERWRITE, local_modes,
     },
-    git::{Git, worked},
     name::Revision,
     on,
     repository::{Repository, Underway},

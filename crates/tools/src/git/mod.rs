@@ -1,13 +1,13 @@
 //! Version control: git, in the call's room.
 //!
-//! A tool here says what it wants of git in typed parts (`git.rs`, `name.rs`), git runs on a repository of the workspace
+//! A tool here says what it wants of git in typed parts (`command.rs`, `name.rs`), git runs on a repository of the workspace
 //! without knowing that repository's config (`repository.rs`, `config.rs`), and what it prints for programs is read into
 //! types. Other repositories are reached by an address that was read and judged before (`remote.rs`).
 
 mod changes;
+mod command;
 mod config;
 mod fault;
-mod git;
 mod name;
 mod remote;
 mod repository;
@@ -42,9 +42,9 @@ const CHANGES: Needs = Needs { files: Files::Write, exec: true, ..Needs::NOTHING
 const TALKS: Needs = Needs { files: Files::Write, exec: true, network: Network::Fenced, secrets: true };
 
 /// How long a call may take that runs a few gits here.
-const TIMEOUT: Duration = Duration::from_secs(git::LOCAL_SECONDS + 60);
+const TIMEOUT: Duration = Duration::from_secs(command::LOCAL_SECONDS + 60);
 /// How long a call may take that talks to a remote.
-const REMOTE_TIMEOUT: Duration = Duration::from_secs(git::REMOTE_SECONDS + 120);
+const REMOTE_TIMEOUT: Duration = Duration::from_secs(command::REMOTE_SECONDS + 120);
 
 /// How many calls of one tool run at once.
 const AT_ONCE: u32 = 16;

@@ -7,12 +7,12 @@ use toolgate_contract::{ActionType, Category, CostTier, Effect, EffectKind, Exam
 
 use super::{
     AT_ONCE, REMOTE_TIMEOUT, TALKS,
+    command::{Git, worked},
     fault::{
         self, BAD_NAME, BAD_REQUEST, CONFLICT, IN_PROGRESS, NO_COMMITS, NOT_FAST_FORWARD, UNMERGED, WOULD_OVERWRITE,
         remote_modes,
     },
     fetch::{self, fetching},
-    git::{Git, worked},
     merge::{self, Forward, Merged},
     name::{BranchName, Named as _, RemoteName, Revision},
     origin,

@@ -12,8 +12,8 @@ use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, REMOTE_TIMEOUT, TALKS,
+    command::{Git, head, worked},
     fault::{self, BAD_NAME, BAD_REQUEST, REJECTED, remote_modes},
-    git::{Git, head, worked},
     name::{BranchName, Plain, RemoteName},
     on, origin,
     remote::{Remote, Way, talks_to, through},

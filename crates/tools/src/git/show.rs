@@ -9,8 +9,8 @@ use toolgate_guard::shell::ir::visible;
 use super::{
     AT_ONCE, LOOKS, TIMEOUT,
     changes::{COMPARING, Change, Changes, LISTING, patch_by},
+    command::{Git, records},
     fault::{BAD_REVISION, NO_COMMITS, UNKNOWN_PATH, UNKNOWN_REVISION, local_modes},
-    git::{Git, records},
     log::Commit,
     name::{RepoPath, Revision},
     on,

@@ -13,12 +13,12 @@ use toolgate_guard::shell::ir::visible;
 use super::{
     AT_ONCE, CHANGES, MOST, TIMEOUT,
     changes::{COMPARING, Change},
+    command::{Git, records, worked},
     diff::compared,
     fault::{
         self, BAD_MESSAGE, BAD_REQUEST, IN_PROGRESS, NO_COMMITS, NO_STASH, UNKNOWN_REVISION, UNMERGED, WOULD_OVERWRITE,
         local_modes,
     },
-    git::{Git, records, worked},
     name::{Plain, RepoPath, Revision},
     on,
     repository::Repository,

@@ -13,8 +13,8 @@ use toolgate_guard::shell::ir::visible;
 use super::{
     AT_ONCE, LOOKS, MOST, TIMEOUT,
     changes::Kind,
+    command::{Git, records},
     fault::local_modes,
-    git::{Git, records},
     name::RepoPath,
     on,
     repository::Repository,

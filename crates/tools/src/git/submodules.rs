@@ -12,9 +12,9 @@ use toolgate_guard::git_url::GitUrl;
 
 use super::{
     clone::cloning,
+    command::{Git, records, worked},
     config,
     fault::{self, SUBMODULE},
-    git::{Git, records, worked},
     name::{Named as _, Plain, RepoPath, Revision},
     remote::Remote,
     repository::Repository,

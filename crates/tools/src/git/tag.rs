@@ -12,10 +12,10 @@ use toolgate_guard::shell::ir::visible;
 
 use super::{
     AT_ONCE, CHANGES, MOST, TIMEOUT,
+    command::{Git, head},
     fault::{
         ALREADY_EXISTS, BAD_MESSAGE, BAD_NAME, BAD_REQUEST, BAD_REVISION, NO_COMMITS, UNKNOWN_REVISION, local_modes,
     },
-    git::{Git, head},
     name::{Named as _, Plain, Revision, TagName},
     on,
     repository::Repository,

@@ -16,7 +16,7 @@ use toolgate_contract::{Ending, Fault, Job, JobLimits, Ran, Reach, Stream};
 
 use super::{
     fault::{self, TIMED_OUT},
-    name::{Named, Plain, RepoPath},
+    name::{Named, Plain},
     remote::Remote,
     repository::Repository,
 };
