@@ -18,6 +18,11 @@ pub(super) struct Setting {
     pub(super) value: String,
 }
 
+/// The longest name of a section. Every setting carries it along, so that a long one costs its length many times over.
+const LONGEST_NAME: usize = 1024;
+/// More than a config ever has.
+const MOST_SETTINGS: usize = 20_000;
+
 /// The settings of a config, in order. Files it would include are not read.
 pub(super) fn read(text: &str) -> Result<Vec<Setting>, Fault> {
     let mut reader = Reader { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 };
@@ -69,6 +74,9 @@ impl Reader<'_> {
                     let (section, subsection) = header.clone()?;
                     let key = self.key(c);
                     let value = self.value()?;
+                    if settings.len() == MOST_SETTINGS {
+                        return None;
+                    }
                     settings.push(Setting { section, subsection, key, value });
                 }
                 _ => return None,
@@ -109,6 +117,7 @@ impl Reader<'_> {
                     });
                 }
                 ' ' | '\t' if !section.is_empty() => break,
+                _ if section.len() >= LONGEST_NAME => return None,
                 c if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') => section.push(c.to_ascii_lowercase()),
                 _ => return None,
             }
@@ -124,6 +133,7 @@ impl Reader<'_> {
             match self.next()? {
                 '"' => break,
                 '\n' => return None,
+                _ if name.len() >= LONGEST_NAME => return None,
                 '\\' => name.push(self.next().filter(|c| *c != '\n')?),
                 c => name.push(c),
             }
@@ -232,6 +242,17 @@ mod tests {
             check(text, None);
         }
         assert_eq!(read("[a]\nb=1\n=").unwrap_err().message, "line 3 of the repository's config cannot be read");
+    }
+
+    /// A name is carried by every setting below it: a config of a megabyte must not become gigabytes.
+    #[test]
+    fn no_config_takes_more_room_than_it_is_worth() {
+        for header in [|name: &str| format!("[a \"{name}\"]b=1"), |name: &str| format!("[a.{name}]b=1")] {
+            assert_eq!(read(&header(&"n".repeat(LONGEST_NAME - 2))).map(|all| all.len()), Ok(1));
+            assert!(read(&header(&"n".repeat(LONGEST_NAME + 1))).is_err());
+        }
+        assert_eq!(read(&format!("[a]\n{}", "b\n".repeat(MOST_SETTINGS))).map(|all| all.len()), Ok(MOST_SETTINGS));
+        assert!(read(&format!("[a]\n{}", "b\n".repeat(MOST_SETTINGS + 1))).is_err());
     }
 
     #[test]

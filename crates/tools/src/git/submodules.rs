@@ -65,12 +65,8 @@ pub(super) fn get(
 
 /// Path, commit and address of each submodule that both the index and `.gitmodules` know.
 fn wanted(cx: &Cx, repository: &Repository) -> Result<Vec<(String, String, String)>, Fault> {
-    let addresses = addresses(cx, repository)?;
-    if addresses.len() > MOST {
-        return Err(SUBMODULE.failed(format!("there are more than {MOST} submodules"), "Clone them one by one."));
-    }
     let mut wanted = Vec::new();
-    for (path, address) in addresses {
+    for (path, address) in addresses(cx, repository)? {
         let at = RepoPath::read(cx, repository, &path)?;
         let ran = Git::new("ls-files").flags(&["-z", "--stage"]).paths(&[at]).done(cx, repository)?;
         let (records, _) = records(&ran.stdout);
@@ -96,16 +92,22 @@ fn addresses(cx: &Cx, repository: &Repository) -> Result<Vec<(String, String)>, 
     let mut text = String::new();
     let read = file.file.take(LONGEST_FILE).read_to_string(&mut text);
     read.map_err(|_| unfit(".gitmodules", "the file is not text"))?;
-    let settings = config::read(&text)?;
-    let of = |name: &Option<String>, key: &str| {
-        let is_it = |s: &&config::Setting| s.section == "submodule" && s.subsection == *name && s.key == key;
+    named(&text)
+}
+
+/// Path and address of each submodule in a text of that kind. The whole text is looked through for each, so that they are
+/// counted first.
+fn named(text: &str) -> Result<Vec<(String, String)>, Fault> {
+    let settings = config::read(text)?;
+    let paths: Vec<_> = settings.iter().filter(|s| s.section == "submodule" && s.key == "path").collect();
+    if paths.len() > MOST {
+        return Err(SUBMODULE.failed(format!("there are more than {MOST} submodules"), "Clone them one by one."));
+    }
+    let url = |name: &Option<String>| {
+        let is_it = |s: &&config::Setting| s.section == "submodule" && s.subsection == *name && s.key == "url";
         settings.iter().rev().find(is_it).map(|setting| setting.value.clone())
     };
-    let mut found = Vec::new();
-    for setting in settings.iter().filter(|s| s.section == "submodule" && s.key == "path") {
-        found.extend(of(&setting.subsection, "url").map(|url| (setting.value.clone(), url)));
-    }
-    Ok(found)
+    Ok(paths.into_iter().filter_map(|path| Some((path.value.clone(), url(&path.subsection)?))).collect())
 }
 
 /// The address of a submodule, which may be relative to the repository's own.
@@ -159,6 +161,16 @@ fn unfit(path: &str, why: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_submodule_has_a_path_and_an_address_and_there_are_not_too_many() {
+        let both = "[submodule \"a\"]\npath=a\nurl=../old\nurl=../a\n[submodule \"b\"]\npath=b\n[other]\npath=c\nurl=c";
+        assert_eq!(named(both), Ok(vec![("a".to_owned(), "../a".to_owned())]));
+        // Also those without an address are looked for.
+        let many = |count| format!("[submodule \"a\"]\n{}", "path=a\n".repeat(count));
+        assert_eq!(named(&many(MOST)), Ok(Vec::new()));
+        assert_eq!(named(&many(MOST + 1)).unwrap_err().code, "bad_submodule");
+    }
 
     #[test]
     fn an_address_may_be_relative_to_the_repository_s() {
