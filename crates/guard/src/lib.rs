@@ -17,6 +17,7 @@ pub mod injection;
 pub mod json;
 pub mod names;
 pub mod route;
+pub mod secrets;
 pub mod shell;
 pub mod url;
 
