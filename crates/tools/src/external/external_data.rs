@@ -20,6 +20,7 @@ use crate::{
         fault::Known,
         text::{Encoding, brief, prefix},
     },
+    web::overrides_method,
     web_fault::connection_modes,
 };
 
@@ -79,7 +80,7 @@ pub(crate) fn tool() -> Tool {
         run,
     )
     .through(|input: &Input| {
-        Some(ConnectionUse { connection: input.connection.clone(), writes: Method::from(input.method).writes() })
+        Some(ConnectionUse { connection: input.connection.clone(), writes: input.writes() })
     })
 }
 
@@ -155,6 +156,13 @@ fn default_length() -> usize {
     50_000
 }
 
+impl Input {
+    /// May it change something at the server?
+    fn writes(&self) -> bool {
+        Method::from(self.method).writes() || self.headers.keys().any(|name| overrides_method(name))
+    }
+}
+
 /// What came back.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Response {
@@ -180,7 +188,7 @@ struct Response {
 fn effects(input: &Input) -> Vec<Effect> {
     let talks = Effect { kind: EffectKind::Network, target: None };
     let says = Effect::on(EffectKind::ExternalMessage, &input.connection);
-    if Method::from(input.method).writes() { vec![talks, says] } else { vec![talks] }
+    if input.writes() { vec![talks, says] } else { vec![talks] }
 }
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Response>, Fault> {
@@ -516,6 +524,12 @@ mod tests {
             assert_eq!(tool().body.effects(&arguments), Ok(expected), "{method}");
             let through = ConnectionUse { connection: "crm".into(), writes };
             assert_eq!(tool().body.connection(&arguments), Ok(Some(through)), "{method}");
+        }
+        for name in ["X-HTTP-Method-Override", "x_http_method", "X-Method-Override"] {
+            let arguments = json!({ "connection": "crm", "path": "/", "headers": { name: "DELETE" } });
+            assert_eq!(tool().body.effects(&arguments), Ok(vec![talks.clone(), says.clone()]), "{name}");
+            let through = ConnectionUse { connection: "crm".into(), writes: true };
+            assert_eq!(tool().body.connection(&arguments), Ok(Some(through)), "{name}");
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     MAX_LENGTH, MIN_LENGTH, NEEDS,
     body::{self, Content},
     fault::BODY_REFUSED,
-    shown,
+    overrides_method, shown,
     target::{talks_to, writes_to},
 };
 use crate::{
@@ -139,11 +139,7 @@ fn default_length() -> usize {
 impl Input {
     /// May it change something at the server? Some servers take the method from a header.
     fn writes(&self) -> bool {
-        let overrides = |name: &String| {
-            let name = name.trim().to_ascii_lowercase().replace('_', "-");
-            matches!(name.as_str(), "x-http-method-override" | "x-http-method" | "x-method-override")
-        };
-        Method::from(self.method).writes() || self.headers.keys().any(overrides)
+        Method::from(self.method).writes() || self.headers.keys().any(|name| overrides_method(name))
     }
 }
 

@@ -32,3 +32,9 @@ fn shown(text: &str, max_length: usize) -> (String, Option<Truncated>) {
     let cut = (shown_bytes < total).then_some(Truncated { shown: shown_bytes, total, unit: Unit::Bytes });
     (shown.to_owned(), cut)
 }
+
+/// Do servers take the method from a header of this name? What looks like a question is then an order.
+pub(crate) fn overrides_method(header: &str) -> bool {
+    let header = header.trim().to_ascii_lowercase().replace('_', "-");
+    matches!(header.as_str(), "x-http-method-override" | "x-http-method" | "x-method-override")
+}
