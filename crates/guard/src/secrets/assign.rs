@@ -316,7 +316,10 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
     if mix.letters() == 0 {
         return sure && mix.others == 0 && len >= if way.kind == Name::Service { 16 } else { 24 };
     }
-    if value.starts_with(['/', '.', '-', '+']) || value.contains("//") || value.contains("..") || is_file(value) {
+    if value.starts_with(['/', '.', '-', '+']) || value.contains("//") || value.contains("..") {
+        return false;
+    }
+    if is_file(value) || is_host(value) || is_version(value) {
         return false;
     }
     if mix.others == 0 && value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -326,6 +329,9 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
     if mix.digits == 0 {
         let longest = value.split(['_', '-', '.']).map(str::len).max().unwrap_or(0);
         return longest >= 20 && wordy < 0.5 && shape::entropy(value) >= 3.3;
+    }
+    if wordy > 0.6 && value.contains('.') {
+        return false;
     }
     if mix.letters() >= 6 && mix.digits * 4 < mix.letters() && wordy > 0.72 {
         return false;
@@ -365,6 +371,19 @@ fn is_file(value: &str) -> bool {
     let Some((_, end)) = value.rsplit_once('.') else { return false };
     let ending = (2..=5).contains(&end.len()) && end.bytes().all(|byte| byte.is_ascii_lowercase());
     ending && (shape::wordiness(value) > 0.3 || FILES.contains(&end))
+}
+
+/// A host, by a part of its name that ends the names of hosts.
+fn is_host(value: &str) -> bool {
+    let name = value.split('/').next().unwrap_or_default();
+    name.split('.').skip(1).any(|part| matches!(part, "com" | "org" | "net" | "io" | "dev"))
+}
+
+/// Numbers between dots.
+fn is_version(value: &str) -> bool {
+    let number = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = value.split(['.', '-', '+', '~', '_']).take(12).collect();
+    value.contains('.') && parts.windows(3).any(|three| three.iter().all(number))
 }
 
 const FILES: &[&str] = &[

@@ -94,14 +94,6 @@ pub(super) fn mailgun(text: &str, span: Range<usize>) -> bool {
     !before(text, span.start, 1).ends_with(['/', '.', '_', '-', '#'])
 }
 
-/// A short `s.` is a token of Vault only where Vault is spoken of.
-pub(super) fn vault(text: &str, span: Range<usize>) -> bool {
-    let token = &text[span.clone()];
-    let mix = shape::Mix::of(token);
-    let before = before(text, span.start, 60).to_ascii_lowercase();
-    mix.digits > 0 && mix.upper > 0 && (before.contains("vault") || before.contains("token"))
-}
-
 /// `-u` means a name and a password to curl.
 pub(super) fn curl(text: &str, span: Range<usize>) -> bool {
     let line = before(text, span.start, 400);

@@ -57,6 +57,11 @@ impl Rule {
         self
     }
 
+    /// Nobody writes such a thing in the place of another.
+    pub(super) fn is_its_own_proof(&self) -> bool {
+        self.kind == PRIVATE_KEY || self.kind == HASH
+    }
+
     const fn not(mut self, counters: Texts) -> Self {
         self.counters = counters;
         self
@@ -67,6 +72,7 @@ const TOKEN: &str = "token";
 const KEY: &str = "key";
 const PASSWORD: &str = "password";
 const HASH: &str = "password hash";
+const PRIVATE_KEY: &str = "private key";
 const HOOK: &str = "webhook";
 
 /// Every rule that is a pattern. Assignments to telling names and addresses with passwords are looked for besides.
@@ -84,7 +90,7 @@ pub const RULES: &[Rule] = &[
     rule("gitlab_runner", TOKEN, &["gr1348941"], r"GR1348941[A-Za-z0-9_-]{20}", &["GR·1348941<w20>"]).not(&["GR·1348941XXXXXXXXXXXXXXXXXXXX"]),
     rule("gitlab_session", TOKEN, &["_gitlab_session="], r"_gitlab_session=([0-9a-z]{32})", &["Cookie: _gitlab_session=<h32>;"]),
     rule("bitbucket_app_password", TOKEN, &["atbb"], r"ATBB[A-Za-z0-9_=.-]{32}", &["AT·BB<w32>"]),
-    rule("gitea_token", TOKEN, &["gitea"], r"gitea[A-Za-z_ .-]{0,24}[\x22' ]{0,3}[:= ]{1,3}[\x22']?([0-9a-f]{40})", &["GITEA_TOKEN=<h40>"]),
+    rule("gitea_token", TOKEN, &["gitea"], r"(?i:gitea)[A-Za-z_ .-]{0,24}[\x22' ]{0,3}[:= ]{1,3}[\x22']?([0-9a-f]{40})", &["GITEA_TOKEN=<h40>"]),
 
     // Clouds.
     rule("aws_access_key_id", KEY, &["akia", "asia", "abia", "acca", "a3t"], r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", &["AK·IA<B16>", "aws_access_key_id = AS·IA<B16>"])
@@ -169,7 +175,7 @@ pub const RULES: &[Rule] = &[
     rule("slack_webhook", HOOK, &["hooks.slack.com/"], r"hooks\.slack\.com/(?:services/(?:T[A-Za-z0-9]{6,12}/B[A-Za-z0-9]{6,12}/[A-Za-z0-9]{20,26})|(?:workflows|triggers)/[A-Z0-9]{8,12}/[A-Za-z0-9/]{30,80})", &["https://hooks.sl·ack.com/services/T<U8>/B<U8>/<w24>"]).not(&["https://hooks.sl·ack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX"]),
     rule("discord_bot_token", TOKEN, &["discord", "bot_token", "bot token", "client.login", "client.run", "bot.run"], r#"(?i:discord|bot|client)[^\n]{0,60}?([A-Za-z0-9_-]{23,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38})"#, &["DISCORD_TOKEN=M<w23>.<w6>.<s27>", "client.login('M<w25>.<w6>.<s38>')"]).entropy(3.8),
     rule("discord_webhook", HOOK, &["/api/webhooks/"], r"/api/webhooks/\d{16,20}/[A-Za-z0-9_-]{58,72}", &["https://discord.com/api/webhooks/<d18>/<s68>"]),
-    rule("telegram_bot_token", TOKEN, &[":aa"], r"(?:^|[^0-9A-Za-z])(\d{8,10}:AA[A-Za-z0-9_-]{33})", &["https://api.telegram.org/bot<d10>:AA<s33>/getMe", "token: <d10>:AA<s33>"]).before(14).reach(33).entropy(3.5),
+    rule("telegram_bot_token", TOKEN, &[":aa"], r"(?:^|[^0-9A-Za-z]|bot)(\d{8,10}:AA[A-Za-z0-9_-]{33})", &["https://api.telegram.org/bot<d10>:AA<s33>/getMe", "token: <d10>:AA<s33>"]).before(14).reach(33).entropy(3.5),
     rule("telegram_named_token", TOKEN, &["telegram", "tgram"], r#"(?i:telegram|tgram)[A-Za-z_ .-]{0,24}["' ]{0,3}[:=/ ]{1,3}["' ]{0,2}(\d{8,10}:[A-Za-z0-9_-]{35})"#, &["telegram: <d10>:<s35>"]),
     rule("twilio_key", KEY, &["sk0", "sk1", "sk2", "sk3", "sk4", "sk5", "sk6", "sk7", "sk8", "sk9", "ska", "skb", "skc", "skd", "ske", "skf"], r"SK[0-9a-f]{32}", &["S·K<h32>"]).entropy(3.0),
     rule("sendgrid_key", KEY, &["sg."], r"SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}", &["S·G.<s22>.<s43>"]),
@@ -211,7 +217,7 @@ pub const RULES: &[Rule] = &[
 
     // Packages and builds.
     rule("npm_token", TOKEN, &["npm_"], r"npm_[A-Za-z0-9]{36}", &["np·m_<w36>"]).entropy(3.3),
-    rule("npmrc_auth", TOKEN, &["_authtoken", "_auth", "_password"], r#"_(?:authToken|auth|password)["' ]{0,3}[:=]["' ]{0,3}([A-Za-z0-9+/=_.-]{16,})"#, &["//registry.npmjs.org/:_authToken=<uuid>", "_auth=<w32>"]).reach(420).entropy(3.0).not(&["//registry.npmjs.org/:_authToken=${NPM_TOKEN}"]),
+    rule("npmrc_auth", TOKEN, &["_authtoken", "_auth", "_password"], r#"(?:^|[:\s"'])_(?:authToken|auth|password)["' ]{0,3}[:=]["' ]{0,3}([A-Za-z0-9+/=_.-]{16,})"#, &["//registry.npmjs.org/:_authToken=<uuid>", "_auth=<w32>"]).reach(420).before(1).entropy(3.0).not(&["//registry.npmjs.org/:_authToken=${NPM_TOKEN}"]),
     rule("pypi_token", TOKEN, &["pypi-ag"], r"pypi-Ag(?:EIcHlwaS5vcmc|ENdGVzdC5weXBpLm9yZw)[A-Za-z0-9_-]{40,}", &["py·pi-AgEIcHlwaS5vcmc<s100>"]).reach(1100),
     rule("crates_token", TOKEN, &["cio"], r"cio[A-Za-z0-9]{32}", &["ci·o<w32>"]).entropy(3.7),
     rule("rubygems_token", TOKEN, &["rubygems_"], r"rubygems_[0-9a-f]{48}", &["ruby·gems_<h48>"]),
@@ -228,11 +234,11 @@ pub const RULES: &[Rule] = &[
     rule("prefect_key", KEY, &["pnu_", "pnb_"], r"pn[ub]_[A-Za-z0-9]{36}", &["pn·u_<w36>"]).entropy(3.3).not(&["pn·u_XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX"]),
     rule("terraform_token", TOKEN, &[".atlasv1."], r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}", &["<w14>·.atlasv1.<s67>"]).before(14),
     rule("vault_token", TOKEN, &["hvs.", "hvb.", "hvr."], r"hv[sbr]\.[A-Za-z0-9_-]{24,}", &["hv·s.<s95>", "hv·b.<s140>"]).entropy(3.3).reach(320),
-    rule("vault_old_token", TOKEN, &["s."], r"s\.[A-Za-z0-9]{24}", &["VAULT_TOKEN=s·.<w24>"]).check(checks::vault).entropy(3.5).not(&["s·.thisIsALongMethodNameIndeed"]),
+    rule("vault_old_token", TOKEN, &["vault_token", "vault-token", "vault token", "vault login", "vaulttoken"], r#"(?i:vault[_ -]?(?:token|login))["' ]{0,3}[:= ]["' ]{0,3}(s\.[A-Za-z0-9]{24})"#, &["VAULT_TOKEN=s·.<w24>"]).entropy(3.5).not(&["s·.thisIsALongMethodNameIndeed"]),
     rule("infracost_key", KEY, &["ico-"], r"ico-[A-Za-z0-9]{32}", &["ic·o-<w32>"]).entropy(3.5),
     rule("snyk_token", TOKEN, &["snyk"], r#"(?i:snyk)[A-Za-z_ .-]{0,24}["' ]{0,3}[:=]{1,3}[>"' ]{0,3}([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"#, &["SNYK_TOKEN=<uuid>"]),
     rule("sonar_token", TOKEN, &["sqp_", "squ_", "sqa_"], r"sq[pua]_[0-9a-f]{40}", &["sq·p_<h40>"]),
-    rule("sonar_login", TOKEN, &["sonar"], r#"(?i:sonar)[A-Za-z_.]{0,16}(?i:login|token)["' ,]{0,4}[:= ]{0,3}["' ]{0,2}([0-9a-f]{40})"#, &["-Dsonar.login=<h40>", "sonarLogin = \"<h40>\""]),
+    rule("sonar_login", TOKEN, &["sonar"], r#"(?i:sonar)[A-Za-z_.]{0,16}(?i:login|token)["' ,]{0,4}[:= ]{0,3}["' ]{0,2}([0-9a-f]{40})"#, &["-Dsonar.login=<h40>", "sonarLogin = \"<h40>\""]).before(1),
     rule("codeclimate_token", TOKEN, &["codeclimate_", "cc_test_reporter_id"], r#"(?i:codeclimate_[a-z_]{3,16}|cc_test_reporter_id)["' ]{0,3}[:=]["' ]{0,3}([0-9a-f]{64})"#, &["CC_TEST_REPORTER_ID: <h64>"]),
     rule("codecov_token", TOKEN, &["codecov"], r#"(?i:codecov)[A-Za-z_ ]{0,12}["' ]{0,3}[:=]["' ]{0,3}([0-9a-f-]{32,36})"#, &["CODECOV_TOKEN: <uuid>"]),
     rule("sourcegraph_token", TOKEN, &["sgp_", "slk_"], r"(?:sgp_(?:(?:[0-9a-fA-F]{16}|local)_){0,2}[0-9a-fA-F]{40}|slk_[0-9a-f]{64})", &["sg·p_<h40>", "sg·p_<h16>_<h40>", "sg·p_local_<h40>", "sl·k_<h64>"]).entropy(3.2).not(&["sg·p_<h20>"]),
@@ -273,7 +279,7 @@ pub const RULES: &[Rule] = &[
     rule("linear_key", KEY, &["lin_api_", "lin_oauth_"], r"lin_(?:api_[A-Za-z0-9]{40}|oauth_[0-9a-f]{64})", &["li·n_api_<w40>"]),
     rule("notion_token", TOKEN, &["ntn_"], r"ntn_\d{11}[A-Za-z0-9]{32,36}", &["nt·n_<d11><w35>"]).entropy(3.5).not(&["nt·n_12345678901abc"]),
     rule("notion_old_token", TOKEN, &["secret_"], r"secret_[A-Za-z0-9]{43}", &["secr·et_<w43>"]).entropy(4.0),
-    rule("airtable_token", TOKEN, &["pat"], r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", &["pa·t<w14>.<h64>"]),
+    rule("airtable_token", TOKEN, &["airtable"], r"(?i:airtable)[^\n]{0,60}?(pat[A-Za-z0-9]{14}\.[0-9a-f]{64})", &["AIRTABLE_PAT=pa·t<w14>.<h64>"]),
     rule("figma_token", TOKEN, &["figd_", "figo_", "figu_"], r"fig[dou]r?_[A-Za-z0-9_-]{38,48}", &["fi·gd_<s40>"]),
     rule("figma_header", TOKEN, &["x-figma-token"], r"(?i:x-figma-token): ?([0-9a-z-]{20,60})", &["X-Figma-Token: 1394-<uuid>"]),
     rule("asana_token", TOKEN, &["asana"], r#"(?i:asana)[A-Za-z_ .-]{0,24}["' ]{0,3}[:=]["' ]{0,3}([0-2]/(?:\d{6,20}(?:/\d{6,20})?:)?[0-9a-f]{32})"#, &["asana_pat = 1/<d16>:<h32>"]),
@@ -292,7 +298,7 @@ pub const RULES: &[Rule] = &[
     rule("adobe_secret", KEY, &["p8e-", "p8-"], r"p8e?-[A-Za-z0-9_-]{32}", &["p8·e-<l32>"]).entropy(3.0),
     rule("onepassword_service_token", TOKEN, &["ops_eyj"], r"ops_eyJ[A-Za-z0-9+/_-]{200,}={0,3}", &["op·s_eyJ<b300>"]).reach(4100).entropy(4.0).not(&["op·s_eyJzaWduSW5B..."]),
     rule("onepassword_secret_key", KEY, &["a3-"], r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}", &["A·3-<U6>-<U11>-<U5>-<U5>-<U5>", "A·3-<U6>-<U6>-<U5>-<U5>-<U5>-<U5>"]).entropy(3.5).not(&["A·3-XXXXXX-XXXXXXXXXXX-XXXXX-XXXXX-XXXXX"]),
-    rule("bitwarden_token", TOKEN, &["0."], r"0\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.[A-Za-z0-9]{30}:[A-Za-z0-9+/]{22}==", &["0·.<uuid>.<w30>:<b22>=="]),
+    rule("bitwarden_token", TOKEN, &["bws_access_token", "bws "], r"(?i:bws)[^\n]{0,40}?(0\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.[A-Za-z0-9]{30}:[A-Za-z0-9+/]{22}==)", &["BWS_ACCESS_TOKEN=0·.<uuid>.<w30>:<b22>=="]),
     rule("okta_token", TOKEN, &["okta", "ssws"], r#"(?:(?i:okta)[A-Za-z_ .-]{0,24}["' ]{0,3}[:=]["' ]{0,3}|SSWS )(00[A-Za-z0-9_-]{39,42})"#, &["okta_api_token=00<s40>", "Authorization: SSWS 00<s40>"]).not(&["oktaKey = 00000000000000000000000000000000000TUVWXYZ"]),
     rule("intra42_secret", KEY, &["s-s4t2"], r"s-s4t2(?:ud|af)-[0-9a-f]{64}", &["s-s4·t2ud-<h64>"]),
     rule("maxmind_key", KEY, &["_mmk"], r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", &["<w6>_<w29>_mmk"]).before(36).reach(0),
@@ -301,7 +307,7 @@ pub const RULES: &[Rule] = &[
     rule("fullstory_key", KEY, &["na1."], r"na1\.[A-Za-z0-9+/]{90,110}={0,2}", &["na·1.<b100>"]),
     rule("stackhawk_key", KEY, &["hawk."], r"hawk\.[A-Za-z0-9_-]{20}\.[A-Za-z0-9_-]{20}", &["haw·k.<s20>.<s20>"]),
     rule("settlemint_token", TOKEN, &["sm_aat_", "sm_pat_", "sm_sat_"], r"sm_[aps]at_[A-Za-z0-9]{16}", &["sm·_pat_<w16>"]),
-    rule("authress_key", KEY, &["sc_", "ext_", "scauth_", "authress_"], r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.(?:acc[_-][a-z0-9-]{10,32})\.[A-Za-z0-9+/_=-]{30,120}", &["sc·_<l20>.<l4>.acc-<l12>.<b43>="]),
+    rule("authress_key", KEY, &["sc_", "scauth_", "authress_"], r"(?:sc|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.(?:acc[_-][a-z0-9-]{10,32})\.[A-Za-z0-9+/_=-]{30,120}", &["sc·_<l20>.<l4>.acc-<l12>.<b43>="]),
     rule("thingsboard_token", TOKEN, &["thingsboard.cloud/api/v1/"], r"(?i:thingsboard\.cloud/api/v1/)([a-z0-9]{20})", &["https://thingsboard.cloud/api/v1/<l20>/telemetry"]),
     rule("truenas_key", KEY, &["login_with_api_key"], r#"login_with_api_key"[\s,]{0,10}"params"\s{0,4}:\s{0,4}\[\s{0,20}"(\d{1,5}-[A-Za-z0-9]{64})""#, &[r#""method":"auth.login_with_api_key", "params":["8-<w64>"]"#]),
     rule("samsara_token", TOKEN, &["samsara_api_"], r"samsara_api_[A-Za-z0-9]{30}", &["sam·sara_api_<w30>"]),
@@ -310,7 +316,7 @@ pub const RULES: &[Rule] = &[
     // People.
     rule("facebook_token", TOKEN, &["eaa", "eaac"], r"EAA(?:CEdEose0cBA[A-Za-z0-9]{20,}|[A-Za-z0-9]{80,})", &["EA·A<w180>", "EA·ACEdEose0cBA<w60>"]).reach(420).entropy(4.0),
     rule("facebook_app_token", TOKEN, &["facebook", "fb_", "graph.", "access_token"], r"(?i:facebook|fb_|graph\.|access_token)[^\n]{0,60}?(\d{15,16}(?:\||%7C)[A-Za-z0-9_-]{27})", &["facebook <d16>|<s27>"]).entropy(3.3),
-    rule("twitter_bearer", TOKEN, &["aaaaaaaaaaaaaaaaaaaaaa"], r"A{20,30}[A-Za-z0-9%]{60,120}", &["AAAAAAAAAAAAAAAAAAAAAA<w20>%2B<w60>"]).entropy(3.0),
+    rule("twitter_bearer", TOKEN, &["aaaaaaaaaaaaaaaaaaaaaa"], r"A{20,30}([A-Za-z0-9%]{60,120})", &["AAAAAAAAAAAAAAAAAAAAAA<w20>%2B<w60>"]).entropy(3.0),
     rule("instagram_token", TOKEN, &["igqv", "igaa"], r"IG(?:QV|AA)[A-Za-z0-9_-]{100,}", &["IG·QV<w140>"]).reach(320),
     rule("linkedin_token", TOKEN, &["aqx", "aqv", "aqu", "aqw"], r"AQ[UVWX][A-Za-z0-9_-]{150,}", &["AQ·X<s180>"]).reach(420).entropy(4.5),
     rule("twitch_token", TOKEN, &["oauth:"], r"oauth:([a-z0-9]{30})", &["PASS oauth:<l30>"]).entropy(3.3),
@@ -319,14 +325,14 @@ pub const RULES: &[Rule] = &[
     // Formats of their own.
     rule("jwt", TOKEN, &["eyj"], r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]{0,}){0,3}", &["eyJhbGciOiJIUzI1NiJ9.eyJ<s40>.<s43>"]).reach(8192).check(checks::jwt).not(&["eyJ<w20>.<w20>.<w20>", "eyJhbGciOiJIUzI1NiJ9"]),
     rule("jwt_in_base64", TOKEN, &["zxlk"], r"ZXlK[A-Za-z0-9+/_-]{60,}={0,2}", &["ZXlKaGJHY2lPaUpJVXpJMU5pSjkuZXlKemRXSWlPaUl4TWpNME5UWTNPRGt3SW4wLmFiY2RlZmdoaWprbG1ub3A="]).reach(8192).check(checks::jwt_in_base64),
-    rule("private_key", "private key", &["-----begin"], r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:\\[rn]|\s){0,8}(?:Proc-Type|DEK-Info|Comment|Version): [^\n\\]{0,200}){0,4}[^-]{40,}-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----", &["-----BEGIN RSA PRIV·ATE KEY-----\n<b64>\n<b64>\n-----END RSA PRIV·ATE KEY-----", "-----BEGIN OPENSSH PRIV·ATE KEY-----\\n<b64>\\n<b64>\\n-----END OPENSSH PRIV·ATE KEY-----", "-----BEGIN EC PRIV·ATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,<H32>\n\n<b64>\n-----END EC PRIV·ATE KEY-----"]).reach(48_000).check(checks::pem).entropy(3.0).not(&["-----BEGIN PRIV·ATE KEY-----\nanything\n-----END PRIV·ATE KEY-----", "-----BEGIN PUBLIC KEY-----\n<b64>\n-----END PUBLIC KEY-----"]),
-    rule("private_key_cut_off", "private key", &["-----begin"], r#"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:\\[rn]|[\s"',+])+[A-Za-z0-9+/=\s\\]{60,}"#, &["-----BEGIN RSA PRIV·ATE KEY-----\n<b64>\n<b64>"]).reach(48_000).entropy(3.5),
-    rule("base64_private_key", "private key", &["ls0tls1crudjtib"], r"LS0tLS1CRUdJTiB[A-Za-z0-9+/]{60,}={0,2}", &["client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tL<b120>"]).reach(48_000).check(checks::base64_private),
-    rule("putty_key", "private key", &["private-lines:"], r"Private-Lines: \d{1,4}\s+((?:[A-Za-z0-9+/=]{1,80}\s{1,2})+)", &["PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: a\nPublic-Lines: 1\n<b64>\nPrivate-Lines: 1\n<b48>\n"]).reach(16_000),
-    rule("age_key", "private key", &["age-secret-key-1"], r"AGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}", &["AGE-SEC·RET-KEY-1<R58>"]),
-    rule("age_plugin_key", "private key", &["age-plugin-"], r"AGE-PLUGIN-[A-Z0-9]{2,20}-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{30,200}", &["AGE-PLU·GIN-YUBIKEY-1<R40>"]),
-    rule("wireguard_key", "private key", &["privatekey", "presharedkey"], r"(?i:PrivateKey|PresharedKey)\s{0,4}=\s{0,4}([A-Za-z0-9+/]{43}=)", &["[Interface]\nPrivateKey = <b43>="]).entropy(3.8),
-    rule("jwk_private", "private key", &["\"d\""], r#""d"\s{0,4}:\s{0,4}"([A-Za-z0-9_-]{42,})""#, &[r#"{"kty":"OKP","crv":"Ed25519","d":"<s43>"}"#]).reach(720).entropy(4.0),
+    rule("private_key", PRIVATE_KEY, &["-----begin"], r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:\\[rn]|\s){0,8}(?:Proc-Type|DEK-Info|Comment|Version): [^\n\\]{0,200}){0,4}[^-]{40,}-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----", &["-----BEGIN RSA PRIV·ATE KEY-----\n<b64>\n<b64>\n-----END RSA PRIV·ATE KEY-----", "-----BEGIN OPENSSH PRIV·ATE KEY-----\\n<b64>\\n<b64>\\n-----END OPENSSH PRIV·ATE KEY-----", "-----BEGIN EC PRIV·ATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,<H32>\n\n<b64>\n-----END EC PRIV·ATE KEY-----"]).reach(48_000).check(checks::pem).entropy(3.0).not(&["-----BEGIN PRIV·ATE KEY-----\nanything\n-----END PRIV·ATE KEY-----", "-----BEGIN PUBLIC KEY-----\n<b64>\n-----END PUBLIC KEY-----"]),
+    rule("private_key_cut_off", PRIVATE_KEY, &["-----begin"], r#"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:\\[rn]|[\s"',+])+[A-Za-z0-9+/=\s\\]{60,}"#, &["-----BEGIN RSA PRIV·ATE KEY-----\n<b64>\n<b64>"]).reach(48_000).entropy(3.5),
+    rule("base64_private_key", PRIVATE_KEY, &["ls0tls1crudjtib"], r"LS0tLS1CRUdJTiB[A-Za-z0-9+/]{60,}={0,2}", &["client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tL<b120>"]).reach(48_000).check(checks::base64_private),
+    rule("putty_key", PRIVATE_KEY, &["private-lines:"], r"Private-Lines: \d{1,4}\s+((?:[A-Za-z0-9+/=]{1,80}\s{1,2})+)", &["PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: a\nPublic-Lines: 1\n<b64>\nPrivate-Lines: 1\n<b48>\n"]).reach(16_000),
+    rule("age_key", PRIVATE_KEY, &["age-secret-key-1"], r"AGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}", &["AGE-SEC·RET-KEY-1<R58>"]),
+    rule("age_plugin_key", PRIVATE_KEY, &["age-plugin-"], r"AGE-PLUGIN-[A-Z0-9]{2,20}-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{30,200}", &["AGE-PLU·GIN-YUBIKEY-1<R40>"]),
+    rule("wireguard_key", PRIVATE_KEY, &["privatekey", "presharedkey"], r"(?i:PrivateKey|PresharedKey)\s{0,4}=\s{0,4}([A-Za-z0-9+/]{43}=)", &["[Interface]\nPrivateKey = <b43>="]).entropy(3.8),
+    rule("jwk_private", PRIVATE_KEY, &["\"d\""], r#""d"\s{0,4}:\s{0,4}"([A-Za-z0-9_-]{42,})""#, &[r#"{"kty":"OKP","crv":"Ed25519","d":"<s43>"}"#]).reach(720).entropy(4.0),
     rule("kubernetes_token", TOKEN, &["bootstrap-token", "kubeadm join"], r"kubeadm join [^\n]{1,120}--token ([a-z0-9]{6}\.[a-z0-9]{16})", &["kubeadm join 10.0.0.1:6443 --token <l6>.<l16>"]),
     rule("basic_auth", PASSWORD, &["basic "], r"(?i:basic) {1,3}([A-Za-z0-9+/]{8,}={0,2})", &["Authorization: Basic dXNlcjpodW50ZXIyMg=="]).reach(420).check(checks::user_and_password).entropy(2.0).not(&["Basic understanding", "Basic <w21>"]),
     rule("curl_user", PASSWORD, &[" -u", " --user"], r#" (?:-u ?|--user[ =])["']?[^\s:"'$<{]{0,100}:([^\s"'@/$<{][^\s"']{2,200})"#, &["curl -u bob:<w12> https://example.com", "curl https://example.com --user bob:<w12>"]).check(checks::curl).entropy(2.0).not(&["docker run -u 1000:1000 x", "curl -u bob:$PASS x", "curl -u bob:xxxx x"]),
@@ -343,7 +349,7 @@ pub const RULES: &[Rule] = &[
     rule("wordpress_salt", KEY, &["_key'", "_salt'"], r"_(?:KEY|SALT)',\s{0,12}'([^']{60,66})'", &["define('AUTH_KEY',         '<w64>');"]).entropy(4.0),
     rule("secure_string", PASSWORD, &["convertto-securestring"], r#"(?i:convertto-securestring) (?:(?i:-string) )?["']([^"'$]{5,200})["']"#, &["ConvertTo-SecureString \"<w16>\" -AsPlainText -Force"]).check(checks::password).entropy(2.0).not(&["ConvertTo-SecureString $plain -AsPlainText -Force", "ConvertTo-SecureString \"<password>\" -AsPlainText"]),
     rule("odbc_password", PASSWORD, &["pwd=", "password="], r#"(?i:pwd|password)=\{?([^;\s"'$<{%*][^;\s"']{3,120})\}?;"#, &["Server=db;Database=x;Uid=bob;Pwd=<w12>;", "Data Source=db;User ID=bob;Password=<w12>;"]).check(checks::connection_string).entropy(2.0).not(&["Pwd=<w12>;", "Server=db;Uid=bob;Pwd=****;"]),
-    rule("cisco_secret", PASSWORD, &["enable secret", "username "], r"(?:enable secret|username \S{1,40} (?:privilege \d{1,2} )?(?:secret|password)) \d ([A-Za-z0-9./$]{8,120})", &["enable secret 5 $1$<w4>$<w22>", "username bob password 7 <H18>"]),
+    rule("cisco_secret", HASH, &["enable secret", "username "], r"(?:enable secret|username \S{1,40} (?:privilege \d{1,2} )?(?:secret|password)) \d ([A-Za-z0-9./$]{8,120})", &["enable secret 5 $1$<w4>$<w22>", "username bob password 7 <H18>"]),
 ];
 
 /// An example as it stands in a text.
