@@ -163,6 +163,14 @@ impl Way<'_> {
         }
     }
 
+    /// `credentialsId`, `key_id`: the name of a secret and not the secret.
+    fn is_of_id(&self) -> bool {
+        let tail = self.text.as_bytes().get(self.name.end..).unwrap_or_default();
+        let tail = tail.strip_prefix(b"s").unwrap_or(tail);
+        let tail = tail.strip_prefix(b"_").unwrap_or(tail);
+        tail.len() >= 2 && tail[..2].eq_ignore_ascii_case(b"id") && !tail.get(2).is_some_and(u8::is_ascii_alphabetic)
+    }
+
     /// A service is named, and that its secret follows.
     fn is_told_of_service(&self, to: usize) -> bool {
         let between = self.text[self.name.end..to].to_ascii_lowercase();
@@ -237,7 +245,7 @@ fn separators(bytes: &[u8], from: usize, assigned: &mut bool) -> Option<usize> {
         match bytes[at] {
             b'=' | b':' => *assigned = true,
             b'\n' => lines += 1,
-            b' ' | b'\t' | b'\r' | b'"' | b'\'' | b'`' | b'\\' | b'>' | b',' | b'(' | b'[' | b'|' | b'{' => {}
+            b' ' | b'\t' | b'\r' | b'"' | b'\'' | b'`' | b'\\' | b'>' | b',' | b'(' | b'[' | b'|' | b'{' | b'?' => {}
             _ => break,
         }
         at += 1;
@@ -301,7 +309,8 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
     let sure = way.is_sure(at);
     let shortest = match (sure, way.assigned) {
         _ if way.is_told_of_service(at) => SHORTEST,
-        (true, true) => 14,
+        (true, true) if mix.upper > 0 && mix.lower > 0 && mix.digits > 1 => SHORTEST,
+        (true, true) => 13,
         (true, false) => 20,
         (false, true) => 24,
         (false, false) => 28,
@@ -311,7 +320,7 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
         return false;
     }
     if shape::is_uuid(value) || is_grouped(value) {
-        return sure;
+        return sure && !way.is_of_id();
     }
     if mix.letters() == 0 {
         return sure && mix.others == 0 && len >= if way.kind == Name::Service { 16 } else { 24 };
@@ -323,7 +332,7 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
         return false;
     }
     if mix.others == 0 && value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return sure && mix.digits > 0 && shape::entropy(value) >= 2.7;
+        return sure && (mix.digits > 0 || len >= 30) && shape::entropy(value) >= 2.5;
     }
     let wordy = shape::wordiness(value);
     if mix.digits == 0 {
@@ -336,7 +345,7 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
     if mix.letters() >= 6 && mix.digits * 4 < mix.letters() && wordy > 0.72 {
         return false;
     }
-    chance(value) * 2 > len && shape::entropy(value) >= 2.8
+    chance(value) * 2 > value.len() && shape::entropy(value) >= 2.8
 }
 
 /// Groups between dashes, as licence keys have them.
@@ -376,7 +385,7 @@ fn is_file(value: &str) -> bool {
 /// A host, by a part of its name that ends the names of hosts.
 fn is_host(value: &str) -> bool {
     let name = value.split('/').next().unwrap_or_default();
-    name.split('.').skip(1).any(|part| matches!(part, "com" | "org" | "net" | "io" | "dev"))
+    name.split('.').any(|part| matches!(part, "com" | "org" | "net" | "io" | "dev"))
 }
 
 /// Numbers between dots.
@@ -508,9 +517,11 @@ fn is_password(value: &str, quoted: bool, variable: bool) -> bool {
         return false;
     }
     let odd = mix.digits > 0
-        || value.bytes().any(|byte| matches!(byte, b'!' | b'@' | b'#' | b'%' | b'^' | b'*' | b'?' | b'+'));
+        || value
+            .bytes()
+            .any(|byte| matches!(byte, b'!' | b'@' | b'#' | b'%' | b'^' | b'*' | b'?' | b'+' | b'$' | b'&'));
     match quoted {
-        true => odd || (mix.upper > 0 && mix.lower > 0 && shape::wordiness(value) < 0.6),
+        true => odd || value.len() >= 8,
         false => {
             odd && (mix.digits > 1 || mix.others > 0)
                 && value.len() >= 6

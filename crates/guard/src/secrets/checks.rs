@@ -59,6 +59,13 @@ pub(super) fn slack(text: &str, span: Range<usize>) -> bool {
     last.bytes().any(|byte| byte.is_ascii_alphabetic()) && text.as_bytes().get(span.end) != Some(&b'-')
 }
 
+/// What comes after the prefix is no name from a program.
+pub(super) fn no_words(text: &str, span: Range<usize>) -> bool {
+    let token = &text[span];
+    let mix = shape::Mix::of(token);
+    (mix.upper > 0 || mix.digits > 0) && shape::wordiness(token) < 0.72
+}
+
 /// Base64 of a name, a colon and a password.
 pub(super) fn user_and_password(text: &str, span: Range<usize>) -> bool {
     let Some(pair) = decoded(&text[span]) else { return false };

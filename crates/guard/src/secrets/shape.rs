@@ -125,7 +125,7 @@ fn is_repeated(lower: &str) -> bool {
     let bytes = lower.as_bytes();
     for pair in bytes.windows(2) {
         run = if pair[0] == pair[1] { run + 1 } else { 1 };
-        if run >= 7 {
+        if run >= 7 && run * 5 >= bytes.len() {
             return true;
         }
     }
