@@ -8,7 +8,12 @@ mod address;
 mod rate;
 mod token;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, sync::Mutex, sync::PoisonError};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
@@ -129,10 +134,24 @@ impl Connections {
         let sent = self.credentials(entry, client).await?;
         let answer = client.send(&request, &sent, &within).await?;
         if answer.status != 401 || !entry.forget_token(&sent).await {
-            return Ok(answer);
+            return Ok(self.without_secrets(answer));
         }
         let sent = self.credentials(entry, client).await?;
-        client.send(&request, &sent, &within).await
+        client.send(&request, &sent, &within).await.map(|answer| self.without_secrets(answer))
+    }
+
+    /// Some servers repeat what they were sent. Tools cut answers where a caller says, and half a secret is not found any
+    /// more: it is taken out before they see it.
+    fn without_secrets(&self, mut answer: WebResponse) -> WebResponse {
+        for (_, value) in &mut answer.headers {
+            if let Cow::Owned(clean) = self.broker.redact(value) {
+                *value = clean;
+            }
+        }
+        if let Cow::Owned(clean) = self.broker.redact_bytes(&answer.body) {
+            answer.body = clean;
+        }
+        answer
     }
 
     /// The headers a connection proves itself with.

@@ -481,6 +481,7 @@ impl Sender for Wire {
     ) -> BoxFuture<'a, Result<WebResponse, Fault>> {
         Box::pin(async move {
             let headers = credentials.iter().map(|(name, value)| format!("{name}: {}", value.expose())).collect();
+            let echo = credentials.iter().map(|(_, value)| ("x-echo".to_owned(), value.expose().to_owned())).collect();
             self.sent.lock().unwrap().push(Sent {
                 what: format!("{} {}", request.method, request.url),
                 headers,
@@ -495,7 +496,7 @@ impl Sender for Wire {
                 url: request.url.clone(),
                 redirects: vec![],
                 status,
-                headers: vec![],
+                headers: echo,
                 body: body.into_bytes(),
             })
         })
@@ -626,6 +627,21 @@ async fn every_way_to_prove_oneself_is_sent() {
         &[&format!("X-A: {CANARY}"), "X-B: first-refresh-token"],
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_a_secret_tells_it_to_no_tool() {
+    let bench = Bench::with_auth("{ bearer: 'env:TOKEN' }");
+    // Tools cut answers where a caller says, so that there must be nothing left to cut in two.
+    let wire = Wire::answering(&[(200, json!({ "you_sent": format!("Bearer {CANARY}") })), (401, json!(CANARY))]);
+    let answer = bench.get("/echo", &wire).await.unwrap();
+    assert_eq!(String::from_utf8(answer.body).unwrap(), r#"{"you_sent":"Bearer [redacted:TOKEN]"}"#);
+    assert_eq!(answer.headers, [("x-echo".to_owned(), "Bearer [redacted:TOKEN]".to_owned())]);
+    assert_eq!(bench.get("/echo", &wire).await.unwrap().body, br#""[redacted:TOKEN]""#);
+
+    let bench = Bench::with_auth(OAUTH);
+    let wire = Wire::answering(&[token("first", 60), (401, json!("no")), token("second", 60), (200, json!("second"))]);
+    assert_eq!(bench.get("/echo", &wire).await.unwrap().body, br#""[redacted:api.access_token]""#);
 }
 
 #[tokio::test]

@@ -90,6 +90,11 @@ impl Broker {
         self.forms.read().unwrap_or_else(PoisonError::into_inner).redact(text)
     }
 
+    /// The same for bytes that may be text.
+    pub fn redact_bytes<'t>(&self, bytes: &'t [u8]) -> Cow<'t, [u8]> {
+        self.forms.read().unwrap_or_else(PoisonError::into_inner).redact_bytes(bytes)
+    }
+
     /// The same for every text in a value, keys included.
     pub fn redact_value(&self, value: Value) -> Value {
         match value {

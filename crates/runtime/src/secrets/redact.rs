@@ -43,13 +43,22 @@ impl Forms {
 
     /// The text without any of them.
     pub(super) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.redact_bytes(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            // A whole text was taken out of a text, so that what is left is one.
+            Cow::Owned(clean) => Cow::Owned(String::from_utf8_lossy(&clean).into_owned()),
+        }
+    }
+
+    /// The same for bytes that may be text.
+    pub(super) fn redact_bytes<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
         let mut found: Vec<(Range<usize>, &str)> = self.known.iter().flat_map(|form| form.places(text)).collect();
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
         // Where several overlap the longest names them all.
         found.sort_by(|(a, an), (b, bn)| a.start.cmp(&b.start).then(b.end.cmp(&a.end)).then(an.cmp(bn)));
-        let mut clean = String::with_capacity(text.len());
+        let mut clean = Vec::with_capacity(text.len());
         let mut done = 0;
         let mut found = found.into_iter().peekable();
         while let Some((first, label)) = found.next() {
@@ -57,24 +66,22 @@ impl Forms {
             while let Some((next, _)) = found.next_if(|(next, _)| next.start < end) {
                 end = end.max(next.end);
             }
-            clean.push_str(&text[done..first.start]);
-            clean.push_str("[redacted:");
-            clean.push_str(label);
-            clean.push(']');
+            clean.extend_from_slice(&text[done..first.start]);
+            clean.extend_from_slice(format!("[redacted:{label}]").as_bytes());
             done = end;
         }
-        clean.push_str(&text[done..]);
+        clean.extend_from_slice(&text[done..]);
         Cow::Owned(clean)
     }
 }
 
 impl Form {
     /// Every place of this form. Those that overlap are one.
-    fn places<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Range<usize>, &'a str)> {
+    fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (Range<usize>, &'a str)> {
         let finder = memmem::Finder::new(self.text.as_bytes());
         let mut from = 0;
         let mut next = move || {
-            let start = from + finder.find(text.as_bytes().get(from..)?)?;
+            let start = from + finder.find(text.get(from..)?)?;
             from = start + 1;
             Some(start)
         };
@@ -157,6 +164,13 @@ mod tests {
         check(&[("t", "s3cret")], "nothing here", "nothing here");
         check(&[("t", "gehäim")], "ist gehäim!", "ist [redacted:t]!");
         assert!(matches!(with(&[("t", "s3cret")]).redact("s3cre t"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_left_as_they_are_around_it() {
+        let forms = with(&[("t", "s3cret")]);
+        assert_eq!(*forms.redact_bytes(b"\xff s3cret \xfe"), *b"\xff [redacted:t] \xfe");
+        assert!(matches!(forms.redact_bytes(b"\xff s3cre"), Cow::Borrowed(b"\xff s3cre")));
     }
 
     #[test]
