@@ -25,4 +25,4 @@ pub use command::{Meant, OwnRules, read_command};
 pub use connection::{ConnectionTerms, OnWrite};
 pub use constraint::{CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, TerminalMode};
 pub use decide::{Decision, Permit, Request, decide};
-pub use policy::{Agent, LevelRights, Listed, Policy, Rules, Sourced};
+pub use policy::{Agent, FlowMode, LevelRights, Listed, Policy, Rules, Sourced};

@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 use toolgate_contract::{
-    ActionRegistry, ActionType, AgentName, Category, Digest, Level, Permission, SafetyClass, SourceLine, digest,
+    ActionRegistry, ActionType, AgentName, Category, Digest, Level, Permission, SafetyClass, SourceLine, digest, scale,
 };
 
 use toolgate_guard::shell::profiles::Profile;
@@ -106,6 +106,19 @@ impl LevelRights {
     }
 }
 
+scale! {
+    /// How strictly it is followed where the words of a call come from. Later is stricter.
+    FlowMode {
+        /// Not at all.
+        Off = "off",
+        /// A call that sends, spends, removes or publishes is asked about if a word that steers it was heard only in
+        /// untrusted prose, or once orders were found in what was heard.
+        Origin = "origin",
+        /// Every such call is asked about once anything untrusted was heard.
+        Session = "session",
+    }
+}
+
 /// Everything the gate goes by.
 #[derive(Debug, Clone, Serialize)]
 pub struct Policy {
@@ -119,6 +132,8 @@ pub struct Policy {
     pub tools: BTreeMap<String, Sourced<Permission>>,
     /// The operator's own rules about commands.
     pub commands: OwnRules,
+    /// How strictly words are followed.
+    pub flow: Sourced<FlowMode>,
     /// The action types there are.
     #[serde(skip)]
     pub actions: ActionRegistry,
@@ -141,6 +156,7 @@ impl Policy {
             levels: Level::ALL.iter().map(|level| (*level, LevelRights::of(*level))).collect(),
             tools: BTreeMap::new(),
             commands: OwnRules::default(),
+            flow: Sourced::built_in(FlowMode::Origin),
             actions: ActionRegistry::default(),
         }
     }

@@ -33,6 +33,7 @@ fn judge(policy: &Policy, agent: &Agent, def: &ToolDef, effects: &[Effect]) -> D
         risk: Risk::Low,
         command: None,
         connection: None,
+        origin: None,
         arguments: Some(&serde_json::Value::Null),
     };
     decide(policy, agent, &request).decided()
@@ -194,6 +195,7 @@ fn a_connection_binds_as_its_operator_said() {
             risk: Risk::Low,
             command: None,
             connection: Some(&connection),
+            origin: None,
             arguments: Some(&serde_json::Value::Null),
         };
         let mut agent = agent(Level::Elevated);
@@ -243,6 +245,7 @@ fn privileged_wants_two_people_and_financial_one() {
             risk: Risk::Low,
             command: None,
             connection: None,
+            origin: None,
             arguments: None,
         };
         match decide(&Policy::built_in(), &agent(Level::Elevated), &request) {
@@ -297,6 +300,7 @@ fn a_condition_about_arguments_neither_hides_a_tool_nor_runs_it() {
             risk: Risk::Low,
             command: None,
             connection: None,
+            origin: None,
             arguments,
         };
         decide(&Policy::built_in(), &agent(Level::Standard), &request).decided().verdict
@@ -378,6 +382,7 @@ fn what_a_command_is_refused_or_asked_for_is_so_whatever_is_allowed() {
             risk: meant.risk,
             command: Some(&meant.judgement),
             connection: None,
+            origin: None,
             arguments: Some(&serde_json::Value::Null),
         };
         let decided = decide(policy, agent, &request).decided();
@@ -414,6 +419,7 @@ fn a_command_that_names_a_host_is_held_against_the_allowlist() {
             risk: meant.risk,
             command: Some(&meant.judgement),
             connection: None,
+            origin: None,
             arguments: Some(&serde_json::Value::Null),
         };
         decide(&policy, &agent, &request).decided().verdict

@@ -1,7 +1,7 @@
 //! Reading hostile text.
 //!
 //! What comes from a model, a file or another machine passes here before anything trusts it: [`json`] reads JSON
-//! that every reader would read the same way, [`names`] says which names of tools are admitted and which look like
+//! that every reader would read the same way, [`html`] reads pages for what they show, [`names`] says which names of tools are admitted and which look like
 //! each other, [`shell`] says what a script would run, [`clean`] takes out what a terminal would act on and what nobody sees, [`cut`] shortens text without breaking it, [`url`] and
 //! [`git_url`] read where to go and [`route`] judges the whole way there; [`host_name`] reads the names of hosts and
 //! [`address`] knows which addresses are public. Pure functions over text: nothing here opens
@@ -10,6 +10,7 @@
 pub mod address;
 pub mod clean;
 mod cut;
+pub mod flow;
 pub mod git_url;
 pub mod host_name;
 pub mod html;

@@ -15,6 +15,7 @@ use crate::{
     catalog::{Catalog, Entry},
     config::{Config, Place},
     connections::Connections,
+    conversation::Conversations,
     rooms::Quarters,
     web::Gateway,
 };
@@ -61,6 +62,7 @@ pub(crate) struct House {
     pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
     pub(crate) quarters: Arc<Quarters>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) conversations: Conversations,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -98,7 +100,16 @@ impl House {
     pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
         let def = &entry.tool.def;
         let risk = self.policy().actions.risk(&def.action);
-        let request = Request { def, action: &def.action, effects: &[], risk, command: None, connection: None, arguments: None };
+        let request = Request {
+            def,
+            action: &def.action,
+            effects: &[],
+            risk,
+            command: None,
+            connection: None,
+            origin: None,
+            arguments: None,
+        };
         decide(self.policy(), agent, &request)
     }
 

@@ -18,7 +18,7 @@ use toolgate_contract::{
     Outcome, Raw, Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, ConnectionTerms, Decision, Permit, Request, decide, read_command};
-use toolgate_guard::{json, shell::policy::Judgement};
+use toolgate_guard::{flow::Because, json, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
     catalog::{Catalog, Entry},
     clean::{Cleaned, clean},
     config::Place,
+    conversation::Deed,
     house::{Fatal, House, Watch},
     rooms::Ledger,
     secrets::Broker,
@@ -94,7 +95,9 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     let meaning = classify(house, agent, entry, &input)?;
     trip.note_meaning(&meaning);
 
-    let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
+    let deed = meaning.deed(house, agent, entry);
+    let origin = house.conversations.judge(&deed, &input, house.policy().flow.value);
+    let decision = decide(house.policy(), agent, &meaning.request(entry, origin.as_ref(), Some(&input)));
     trip.record.decision = Some(decision.decided());
     trip.record.policy = Some(house.policy_digest());
     let permit = match decision {
@@ -106,14 +109,20 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     let walls = house.walls(&permit);
     let (hands, ledger) = place(house, agent, entry, permit, watch)?;
     let slot = take_slot(entry, watch).await?;
+    house.conversations.writes(&deed)?;
     begin(house, entry, &meaning, trip).await?;
     trip.labels = meaning.labels();
+    trip.labels.extend([house.conversations.integrity(&deed).label(), meaning.confidentiality()].map(str::to_owned));
 
     let ran = run(entry, hands, slot, input, watch, trip.begun).await;
     trip.note_walls(walls, ledger.as_ref());
     let output = without_secrets(ran?, house.connections.broker());
     admit_output(entry, &output)?;
-    Ok(clean(output, &entry.tool.def.caps))
+    let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
+    let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
+    let cleaned = clean(output, &entry.tool.def.caps, from);
+    house.conversations.heard(&deed, source, &cleaned.structured, cleaned.ordered);
+    Ok(cleaned)
 }
 
 /// The agent and the tool, if there are such.
@@ -166,7 +175,12 @@ impl Meaning {
         Self { action, effects: Vec::new(), risk, class, command: None, connection: None }
     }
 
-    pub(crate) fn request<'a>(&'a self, entry: &'a Entry, arguments: Option<&'a Value>) -> Request<'a> {
+    pub(crate) fn request<'a>(
+        &'a self,
+        entry: &'a Entry,
+        origin: Option<&'a Because>,
+        arguments: Option<&'a Value>,
+    ) -> Request<'a> {
         Request {
             def: &entry.tool.def,
             action: &self.action,
@@ -174,7 +188,27 @@ impl Meaning {
             risk: self.risk,
             command: self.command.as_ref(),
             connection: self.connection.as_ref(),
+            origin,
             arguments,
+        }
+    }
+
+    /// Who may know what comes back: what is on the web everybody, what is in the workspace or behind a credential those
+    /// who have it.
+    fn confidentiality(&self) -> &'static str {
+        let is_private =
+            |kind| matches!(kind, EffectKind::FsRead | EffectKind::FsWrite | EffectKind::Exec | EffectKind::Secret);
+        if self.effects.iter().any(|effect| is_private(effect.kind)) { "private" } else { "public" }
+    }
+
+    fn deed<'a>(&'a self, house: &'a House, agent: &'a Agent, entry: &Entry) -> Deed<'a> {
+        Deed {
+            agent: &agent.name,
+            workspace: house.workspace_path(&agent.name),
+            category: entry.tool.def.category,
+            action: &self.action,
+            effects: &self.effects,
+            changes_elsewhere: self.connection.as_ref().is_some_and(|connection| connection.writes),
         }
     }
 
@@ -552,7 +586,7 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
         ..blank(call.id.clone(), trip.record.tool.clone())
     };
     match walked {
-        Ok(Cleaned { text, structured, truncated, findings, raw }) => {
+        Ok(Cleaned { text, structured, truncated, findings, raw, .. }) => {
             let findings = trip.findings.iter().cloned().chain(findings).collect();
             (Outcome { text, structured, truncated, findings, labels: trip.labels.clone(), ..blank }, raw, None)
         }
@@ -683,7 +717,8 @@ pub(crate) fn preview(house: &House, call: &Call) -> Result<(Meaning, Decision),
     }
     let input = admit_input(house, entry, &call.arguments)?;
     let meaning = classify(house, agent, entry, &input)?;
-    let decision = decide(house.policy(), agent, &meaning.request(entry, Some(&input)));
+    let origin = house.conversations.judge(&meaning.deed(house, agent, entry), &input, house.policy().flow.value);
+    let decision = decide(house.policy(), agent, &meaning.request(entry, origin.as_ref(), Some(&input)));
     Ok((meaning, decision))
 }
 

@@ -7,6 +7,7 @@ mod catalog;
 mod clean;
 pub mod config;
 pub mod connections;
+mod conversation;
 mod house;
 mod invoke;
 mod rooms;
@@ -40,6 +41,7 @@ use crate::{
     catalog::Catalog,
     config::Config,
     connections::Connections,
+    conversation::Conversations,
     house::{House, SystemClock},
     rooms::Quarters,
     secrets::{Broker, SecretPlaces},
@@ -168,8 +170,20 @@ impl Runtime {
         let broker = Arc::new(Broker::open(secrets.unwrap_or_else(SecretPlaces::none)));
         let connections = Arc::new(Connections::new(&config.connections, broker, clock.clone()));
         let gateway = Arc::new(Gateway::new(config.egress.clone(), connections.clone()));
+        let conversations = Conversations::open(rooms.as_deref());
         let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden, gateway.clone()));
-        let house = House { catalog, config, policy_digest, store, workspaces, quarters, connections, gateway, clock };
+        let house = House {
+            catalog,
+            config,
+            policy_digest,
+            store,
+            workspaces,
+            quarters,
+            connections,
+            conversations,
+            gateway,
+            clock,
+        };
         Ok(Self { house: Arc::new(house) })
     }
 

@@ -2142,6 +2142,7 @@ fn verdict_for(config: &Config, agent: &str, tool: &str) -> Verdict {
         risk: config.policy.actions.risk(&tool.def.action),
         command: None,
         connection: None,
+        origin: None,
         arguments: None,
     };
     decide(&config.policy, &config.policy.agents[&AgentName::from(agent)], &request).decided().verdict

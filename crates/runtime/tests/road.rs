@@ -146,7 +146,7 @@ async fn a_call_that_does_what_was_asked() {
     let expected = json!({
         "call": outcome.call, "tool": "probe", "status": "done", "is_error": false, "text": "hello",
         "structured": "hello", "code": null, "message": null, "remedy": null, "approval": null, "truncated": null,
-        "labels": ["workspace"], "findings": [], "enforced": ["openat2_beneath", "read_only_workspace"],
+        "labels": ["workspace", "trusted", "private"], "findings": [], "enforced": ["openat2_beneath", "read_only_workspace"],
         "effects": [{ "kind": "fs_read", "target": null }], "action": "code:read", "risk": "low",
         "elapsed_ms": outcome.elapsed_ms,
     });

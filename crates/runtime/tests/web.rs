@@ -187,7 +187,7 @@ async fn a_host_that_is_not_public_is_reached_only_where_the_operator_listed_it(
     assert_eq!(short(&outcome), (Status::Done, None), "{}", outcome.text);
     assert_eq!(
         (outcome.labels.as_slice(), outcome.enforced.as_slice()),
-        (&["web".to_owned()][..], &["judged_egress".to_owned()][..])
+        (&["web", "untrusted", "public"].map(str::to_owned)[..], &["judged_egress".to_owned()][..])
     );
     assert_eq!(echo.heard().len(), 1);
 }
@@ -248,7 +248,7 @@ async fn a_credential_goes_to_its_server_and_is_never_told() {
     );
     // The server gave it back, and nobody was told.
     assert!(outcome.text.contains("[redacted:"), "{}", outcome.text);
-    assert_eq!(outcome.labels, ["connection:api"]);
+    assert_eq!(outcome.labels, ["connection:api", "untrusted", "private"]);
     let effects: Vec<_> = outcome.effects.iter().map(|effect| (effect.kind, effect.target.clone().unwrap())).collect();
     assert_eq!(
         effects,

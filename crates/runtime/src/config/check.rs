@@ -3,7 +3,9 @@
 use std::{borrow::Cow, collections::BTreeSet, ops::RangeInclusive};
 
 use toolgate_contract::{ActionRegistry, ActionType, AgentName, BadAction, Level, Permission, Risk, SafetyClass};
-use toolgate_gate::{CodeIsolation, FileScope, GitLevel, NetworkMode, Policy, TerminalMode, condition::Condition};
+use toolgate_gate::{
+    CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, Policy, TerminalMode, condition::Condition,
+};
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
@@ -36,6 +38,7 @@ pub(super) struct Layer {
     pub(super) sandboxing: Sandboxing,
     pub(super) rooms: RoomsLayer,
     pub(super) egress: EgressLayer,
+    pub(super) flow: Option<Said<FlowMode>>,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) initial_level: Option<Said<Level>>,
     pub(super) connections: Vec<(Said<String>, Connection)>,
@@ -106,7 +109,7 @@ macro_rules! dimensions {
     };
 }
 
-dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode }
+dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode FlowMode }
 
 /// Adds the actions a file registers. All files register before any is checked, so that `all` means all.
 pub(super) fn register(file: &ConfigFile, number: usize, findings: &mut Findings, actions: &mut ActionRegistry) {
@@ -165,6 +168,7 @@ impl<'a> Check<'a> {
                 .unwrap_or_default(),
             sandboxing: file.sandboxing.as_ref().map(|block| sandboxing::check(&mut self, block)).unwrap_or_default(),
             egress: egress::check(&mut self, file.egress.as_ref(), file.search.as_ref()),
+            flow: self.dimension("information_flow", file.information_flow.as_ref()),
             levels: self.levels(file),
             initial_level: file.trust.as_ref().and_then(|block| trust::check(&mut self, block)),
             connections: connections::check(&mut self, &file.connections),

@@ -21,6 +21,7 @@ pub(super) struct ConfigFile {
     pub(super) sandboxing: Option<SandboxingFile>,
     pub(super) tool_access: Option<ToolAccessFile>,
     pub(super) trust: Option<TrustFile>,
+    pub(super) information_flow: Option<At<String>>,
     pub(super) egress: Option<EgressFile>,
     pub(super) search: Option<SearchFile>,
     pub(super) connections: Option<Entries<At<ConnectionFile>>>,

@@ -104,6 +104,9 @@ impl Draft {
         self.room_dirs.extend(layer.rooms.directories().cloned());
         layer.rooms.apply(&mut self.rooms, Voice::Trusted, findings);
         layer.egress.apply(&mut self.egress, findings);
+        if let Some(flow) = layer.flow {
+            self.policy.flow = findings.sourced(flow);
+        }
         self.initial_level = layer.initial_level.or(self.initial_level.take());
         connections::add(&mut self.connections, layer.connections, findings);
         self.mentions.extend(layer.mentions);

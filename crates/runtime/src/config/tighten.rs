@@ -44,6 +44,12 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     commands::add(&mut config.policy.commands, layer.commands, findings);
     layer.sandboxing.tighten(&mut config.places, findings);
     layer.rooms.apply(&mut config.rooms, Voice::Untrusted, findings);
+    if let Some(flow) = layer.flow {
+        match flow.value < config.policy.flow.value {
+            true => refuse(flow.spot, &format!("`information_flow: {}`", flow.value), findings),
+            false => config.policy.flow = findings.sourced(flow),
+        }
+    }
     config.mentions.names.extend(layer.mentions);
 }
 

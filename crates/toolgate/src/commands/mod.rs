@@ -7,6 +7,7 @@ mod completions;
 mod connections;
 mod doctor;
 mod explain;
+mod flow;
 mod sandbox;
 mod secrets;
 mod serve;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
     Url(url::Url),
+    Flow(flow::Flow),
     Connections(connections::Connections),
     Secrets(secrets::Secrets),
     Doctor(doctor::Doctor),
@@ -53,6 +55,7 @@ impl Command {
             Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
             Self::Url(command) => command.run(place),
+            Self::Flow(command) => command.run(),
             Self::Connections(command) => command.run(place),
             Self::Secrets(command) => command.run(place),
             Self::Doctor(command) => command.run(place),
