@@ -822,7 +822,7 @@ fn submodules_come_one_by_one_from_where_they_may() {
     let (text, cloned) = bench.says("git_clone", json!({ "url": URL, "directory": "with", "submodules": true }));
     let url = "https://example.org/sub.git";
     assert_eq!(cloned["submodules"], json!([{ "path": "lib/sub", "url": url, "commit": commit }]));
-    assert!(text.ends_with("1 submodules came along."), "{text}");
+    assert!(text.ends_with("A submodule came along."), "{text}");
     assert_eq!(bench.text("with/lib/sub/a.txt"), "a.txt of Bo\n");
     assert!(!bench.workspace().join("with/lib/sub/b.txt").exists());
     assert_eq!(bench.says("git_status", json!({ "repository": "with" })).1["files"], json!([]));

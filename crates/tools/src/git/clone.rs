@@ -136,8 +136,10 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let at =
         commit.as_ref().map_or_else(|| ", which is empty".to_owned(), |commit| format!(" at {}", short(&commit.id)));
     let mut text = format!("Cloned into `{directory}`{at}.");
-    if !submodules.is_empty() {
-        text = format!("{text} {} submodules came along.", submodules.len());
+    match submodules.len() {
+        0 => {}
+        1 => text.push_str(" A submodule came along."),
+        count => text.push_str(&format!(" {count} submodules came along.")),
     }
     Ok(Answer::with_text(Output { url: remote.url().to_string(), directory, branch, commit, submodules }, text))
 }

@@ -205,10 +205,14 @@ fi
 "#;
 
 /// What git is told whatever it works on.
+///
+/// Some of it is what git does by itself where no config says otherwise, and git finds no other config. It is said all the
+/// same: these are the ways out of a repository that matter most, and each is shut twice.
 const SETTINGS: &str = "\
 [advice]
 	detachedHead = false
 [core]
+	alternateRefsCommand = true
 	attributesFile = /dev/null
 	editor = false
 	excludesFile = /dev/null
