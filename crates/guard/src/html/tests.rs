@@ -1,9 +1,10 @@
 //! Whole pages, read in every way.
 
+use html5ever::{ParseOpts, tendril::TendrilSink as _};
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use super::*;
+use super::{tree::Kind, *};
 
 fn check_text(html: &str, expected: &str) {
     assert_eq!(Document::read(html).text(), expected, "{html}");
@@ -181,6 +182,14 @@ proptest! {
         prop_assert_eq!(text, expected.join(" "));
     }
 
+    /// The tree is the one that the tree builder makes with its own tokenizer, which takes the same and has no bounds.
+    #[test]
+    fn the_tree_is_that_of_browsers(pieces in prop::collection::vec(piece(), 0..60)) {
+        let html = pieces.concat();
+        let other = html5ever::parse_document(tree::Sink::new(), ParseOpts::default()).one(html.as_str());
+        prop_assert_eq!(outline(&tokens::tree(&html)), outline(&other), "{}", html);
+    }
+
     /// Whatever the page is, all of this ends and does not panic, and what is not read is not in it.
     #[test]
     fn any_page_is_read(pieces in prop::collection::vec(piece(), 0..60)) {
@@ -196,6 +205,23 @@ proptest! {
             prop_assert_eq!(document.text().trim().to_owned(), document.text(), "{}", html);
         }
     }
+}
+
+/// The elements and the words of a tree. Comments part spaces from spaces in one of the two, so these are left out.
+fn outline(tree: &Tree) -> String {
+    let mut outline = String::new();
+    for step in tree.walk(NodeId::DOCUMENT) {
+        match step {
+            Step::Enter(node) => match tree.kind(node) {
+                Kind::Text(text) => outline.extend(text.split_whitespace()),
+                Kind::Element(element) => outline.push_str(&format!("<{}>", element.name())),
+                Kind::Other | Kind::Inside(_) => {}
+            },
+            Step::Leave(node) if tree.element(node).is_some() => outline.push_str("</>"),
+            Step::Leave(_) => {}
+        }
+    }
+    outline
 }
 
 /// Something that stands in pages.

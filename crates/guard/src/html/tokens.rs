@@ -250,6 +250,7 @@ impl Emitter for Feed<'_> {
     fn emit_current_comment(&mut self) {}
 
     fn emit_current_doctype(&mut self) {
+        self.pass_text();
         let doctype = std::mem::take(&mut self.doctype);
         self.pass(Token::DoctypeToken(doctype), 1);
     }
