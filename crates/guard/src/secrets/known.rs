@@ -159,3 +159,91 @@ fn middle_of_base64(value: &str, before: usize) -> (String, String) {
     let cut = |whole: String| Zeroizing::new(whole).get(first..end).unwrap_or_default().to_owned();
     (cut(general_purpose::STANDARD_NO_PAD.encode(&padded)), cut(general_purpose::URL_SAFE_NO_PAD.encode(&padded)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(secrets: &[(&str, &str)]) -> Known {
+        let mut known = Known::default();
+        secrets.iter().for_each(|(label, value)| known.remember(label, value));
+        known
+    }
+
+    fn check(secrets: &[(&str, &str)], text: &str, expected: &str) {
+        assert_eq!(with(secrets).redact(text), expected);
+    }
+
+    #[test]
+    fn a_secret_is_taken_out_wherever_it_stands() {
+        check(&[("t", "s3cret")], "s3cret, s3crets3cret.", "[redacted:t], [redacted:t][redacted:t].");
+        check(&[("t", "s3cret")], "nothing here", "nothing here");
+        check(&[("t", "gehäim")], "ist gehäim!", "ist [redacted:t]!");
+        check(&[("t", "")], "nothing", "nothing");
+        assert!(matches!(with(&[("t", "s3cret")]).redact("s3cre t"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn the_forms_it_comes_back_in_are_taken_out() {
+        let value = "s3cret/with \"odd\" parts+é";
+        let json = serde_json::json!({ "echo": value }).to_string();
+        check(&[("t", value)], &json, r#"{"echo":"[redacted:t]"}"#);
+        let escaped = "s3cret%2Fwith%20%22odd%22%20parts%2B%C3%A9";
+        check(&[("t", value)], &format!("?q={escaped}&"), "?q=[redacted:t]&");
+        let small = escaped.replace("%2F", "%2f").replace("%2B", "%2b").replace("%C3%A9", "%c3%a9");
+        check(&[("t", value)], &small, "[redacted:t]");
+        check(&[("t", value)], &escaped.replace("%20", "+"), "[redacted:t]");
+        check(&[("t", "hunter22")], "x=68756e7465723232", "x=[redacted:t]");
+        check(&[("t", "n0ne-such")], "6E306E652D73756368", "[redacted:t]");
+        check(&[("t", value)], &value.chars().rev().collect::<String>(), "[redacted:t]");
+    }
+
+    #[test]
+    fn base64_of_a_text_with_a_secret_in_it_does_not_tell_the_secret() {
+        let value = "tok\u{ff}en?>1234567";
+        let known = with(&[("t", value)]);
+        let engines = [
+            general_purpose::STANDARD,
+            general_purpose::STANDARD_NO_PAD,
+            general_purpose::URL_SAFE,
+            general_purpose::URL_SAFE_NO_PAD,
+        ];
+        for user in ["", "a", "me", "bob", "long.user@example.com"] {
+            for encode in &engines {
+                let sent = encode.encode(format!("{user}:{value}"));
+                let clean = known.redact(&sent).into_owned();
+                let (before, after) = clean.split_once("[redacted:t]").unwrap_or_else(|| panic!("{sent}"));
+                // What is left are the digits that are not the secret's alone.
+                assert!(before.len() <= (user.len() + 1) * 8 / 6 + 1 && after.len() <= 4, "{sent} {clean}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_overlaps_is_taken_out_as_a_whole() {
+        check(&[("a", "abcdef"), ("b", "defghi")], "-abcdefghi-", "-[redacted:a]-");
+        check(&[("a", "abcd"), ("b", "abcdefgh")], "abcdefgh abcd", "[redacted:b] [redacted:a]");
+        check(&[("a", "cdef"), ("b", "abcdefgh")], "abcdefgh", "[redacted:b]");
+        check(&[("a", "aaaa")], "aaaaaa", "[redacted:a]");
+        check(&[("a", "abab")], "abababx", "[redacted:a]x");
+    }
+
+    #[test]
+    fn equal_secrets_stay_equal() {
+        check(&[("b", "same-value"), ("a", "same-value")], "same-value", "[redacted:a]");
+        check(&[("a", "same-value"), ("b", "same-value")], "same-value", "[redacted:a]");
+    }
+
+    #[test]
+    fn short_secrets_are_not_seen_in_every_base64() {
+        // Four bytes have a middle of no more than five digits.
+        check(&[("t", "test")], "dGVzdA== tset test", "dGVzdA== tset [redacted:t]");
+    }
+
+    #[test]
+    fn a_very_long_secret_is_found_too() {
+        let long: String =
+            (0..64 << 10).map(|n: u32| char::from(b'a' + (n.wrapping_mul(2_654_435_761) >> 27) as u8 % 26)).collect();
+        check(&[("t", &long)], &format!("<{long}>"), "<[redacted:t]>");
+    }
+}

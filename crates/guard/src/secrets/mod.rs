@@ -167,14 +167,27 @@ fn ends(text: &str, at: usize) -> bool {
     !text.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// Does it reach into something that was redacted already?
+/// Does it reach into something that was redacted already? Only a marker as it is written here counts: what merely begins like
+/// one must not hide what stands behind it.
 fn in_marker(text: &str, secret: &Secret) -> bool {
-    let span = &secret.span;
-    let from = text.floor_char_boundary(span.start.saturating_sub(redact::LONGEST_MARKER));
-    let inside =
-        text[from..span.start].rfind(redact::OPEN).is_some_and(|open| !text[from + open..span.start].contains(']'));
-    inside || text[span.clone()].contains(redact::OPEN)
+    let from = text.floor_char_boundary(secret.span.start.saturating_sub(redact::LONGEST_MARKER));
+    let around = &text[from..secret.span.end];
+    around.match_indices(redact::OPEN).any(|(at, _)| {
+        let start = from + at;
+        marker(&text[start..]).is_some_and(|len| start + len > secret.span.start)
+    })
 }
+
+/// The length of the marker that a text begins with.
+fn marker(text: &str) -> Option<usize> {
+    let (rule, rest) = text.strip_prefix(redact::OPEN)?.split_once(':')?;
+    let tag = rest.get(..9)?.strip_suffix(']')?;
+    let known = NAMED.contains(&rule) || RULES.iter().any(|other| other.id == rule);
+    (known && tag.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(redact::OPEN.len() + rule.len() + 1 + 9)
+}
+
+/// The rules that are no patterns.
+const NAMED: [&str; 4] = ["assigned_password", "service_key", "assigned_secret", "address_password"];
 
 /// In order, one where several overlap: it covers them all and has the name of the rule with a format.
 fn without_overlaps(mut found: Vec<Secret>) -> Vec<Secret> {
