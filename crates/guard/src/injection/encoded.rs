@@ -36,7 +36,7 @@ pub(super) fn spellings() -> Vec<(Form, Vec<u8>)> {
 }
 
 /// Points for hiding an order, on top of what the order gives.
-pub(super) const WEIGHT: u32 = 45;
+pub(super) const WEIGHT: u32 = 60;
 
 /// Whether a word spelled out letter by letter is one of an order; several run together when blanks part the letters.
 pub(super) fn holds_order(word: &str) -> bool {
@@ -46,7 +46,7 @@ pub(super) fn holds_order(word: &str) -> bool {
 /// What the part says when it is read as `form`; nothing when it is no text.
 pub(super) fn open(part: &str, form: Form) -> Option<String> {
     match form {
-        Form::Plain => None,
+        Form::Plain | Form::Link => None,
         Form::Rot13 => Some(rot13(part)),
         Form::Reversed => Some(part.chars().rev().collect()),
         Form::Hex => readable(hex(part.as_bytes())),

@@ -160,7 +160,7 @@ struct Table {
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let (mut words, mut entries) = (Vec::new(), Vec::new());
     for (idea, list) in LEXICON {
-        for word in list.iter().copied() {
+        for word in *list {
             let (line, open) = (word.starts_with('^'), word.ends_with('*'));
             let plain = fold::fold_words(word.trim_start_matches('^').trim_end_matches('*'));
             let first = plain.chars().next().is_some_and(|c| is_word(c) && !is_unspaced(c));

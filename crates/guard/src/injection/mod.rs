@@ -2,13 +2,15 @@
 //!
 //! A verdict is a signal, never a wall: it puts a warning before the text and raises its label. Most text is let through
 //! by one quick look ([`scout`]); what is left is folded to one spelling ([`fold`]), its words become ideas
-//! ([`lexicon`]), and rules over ideas ([`rules`]) add up to points. Text that quotes attacks in order to speak of them
-//! counts for less. Everything is linear in the text and holds a few pieces of it at a time.
+//! ([`lexicon`]), rules over ideas ([`rules`]) say what is wrong, and a small table learned from known attacks ([`model`])
+//! says how it sounds. Text that quotes attacks in order to speak of them counts for less. Everything is linear in the text and holds a few pieces of it at a time.
 
 mod encoded;
 mod fold;
+pub mod gate;
 pub mod lexicon;
 mod links;
+pub mod model;
 pub mod rules;
 mod scout;
 
@@ -18,9 +20,17 @@ use lexicon::{Idea, Seen};
 use scout::{Form, Part};
 
 /// Points from which a text is suspicious.
-pub const SUSPICIOUS: u32 = 45;
+pub const SUSPICIOUS: u32 = 60;
 /// Points from which a text is malicious.
-pub const MALICIOUS: u32 = 100;
+pub const MALICIOUS: u32 = 120;
+
+/// Odds from which a piece sounds like an injection, whatever the rules say. At these, two of a hundred ordinary texts that
+/// were written to look like attacks are taken for one.
+const SOUNDS_LIKE: f32 = 1.4;
+/// Odds below which a piece sounds so ordinary that the rules are not believed.
+const SOUNDS_ORDINARY: f32 = 0.3;
+/// Points for each unit of the odds above [`SOUNDS_LIKE`].
+const PER_ODDS: f32 = 20.0;
 
 /// Folded at once; parts that are longer are read in pieces that overlap.
 const PIECE: usize = 4096;
@@ -67,6 +77,7 @@ pub fn judge(text: &str) -> Judged {
         for piece in pieces(text, range) {
             let (points, found) = match form {
                 Form::Plain => judge_piece(text, piece),
+                Form::Link => judge_links(text, piece),
                 _ => judge_encoded(text, piece, form),
             };
             worst = worst.max(points);
@@ -104,39 +115,54 @@ fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>>
 fn judge_piece(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
     let folded = fold::fold(&text[piece.clone()]);
     let seen = lexicon::find(&folded.text);
-    let mut points = 0;
+    let (mut ruled, mut sure) = (0, 0);
     let mut hits = Vec::new();
+    let mut add = |rule, owasp, span: Range<usize>, detail: String| {
+        hits.push(Hit { rule, span: piece.start + span.start..piece.start + span.end, owasp, detail });
+    };
     for found in rules::matches(&folded.text, &seen) {
-        points += found.rule.weight;
-        let span = folded.origin(found.range);
-        hits.push(Hit {
-            rule: found.rule.id,
-            span: piece.start + span.start..piece.start + span.end,
-            owasp: found.rule.owasp,
-            detail: found.rule.says.to_owned(),
-        });
-    }
-    for (span, detail) in links::leaks(&text[piece.clone()]) {
-        points += links::WEIGHT;
-        hits.push(Hit {
-            rule: links::RULE,
-            span: piece.start + span.start..piece.start + span.end,
-            owasp: "ASI02",
-            detail,
-        });
+        ruled += found.rule.weight;
+        add(found.rule.id, found.rule.owasp, folded.origin(found.range), found.rule.says.to_owned());
     }
     for word in folded.spelled.iter().filter(|word| encoded::holds_order(&folded.text[(*word).clone()])) {
-        points += encoded::WEIGHT;
-        let span = folded.origin(word.clone());
-        let detail = "spells its words out letter by letter".to_owned();
-        hits.push(Hit {
-            rule: "spelled_out",
-            span: piece.start + span.start..piece.start + span.end,
-            owasp: "ASI01",
-            detail,
-        });
+        sure += encoded::WEIGHT;
+        add("spelled_out", "ASI01", folded.origin(word.clone()), "spells its words out letter by letter".to_owned());
     }
-    (in_voice(points, &seen), hits)
+    let heard = model::worst(&folded.text, &seen);
+    let mut ruled = in_voice(ruled, &seen);
+    // The table has hardly been trained on scripts other than Latin, so there it is not asked for doubts.
+    if heard.odds < SOUNDS_ORDINARY && is_latin(&folded.text) {
+        ruled = ruled.min(SUSPICIOUS - 1);
+    }
+    let mut score = ruled + sure;
+    if heard.odds >= SOUNDS_LIKE {
+        score += SUSPICIOUS + ((heard.odds - SOUNDS_LIKE) * PER_ODDS) as u32;
+        let detail = format!("sounds like known injections, at odds of {:.1}", heard.odds);
+        add("sounds_like_injection", "ASI01", folded.origin(heard.window), detail);
+    }
+    (score, hits)
+}
+
+/// Links that carry data away.
+fn judge_links(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
+    let hits: Vec<Hit> = links::leaks(&text[piece.clone()])
+        .into_iter()
+        .map(|span| Hit {
+            rule: "link_carries_data",
+            span: piece.start + span.start..piece.start + span.end,
+            owasp: "ASI02",
+            detail: "holds a link whose address is to be filled with data".to_owned(),
+        })
+        .collect();
+    (if hits.is_empty() { 0 } else { links::WEIGHT }, hits)
+}
+
+fn is_latin(folded: &str) -> bool {
+    let (latin, all) = folded
+        .chars()
+        .filter(|c| c.is_alphabetic())
+        .fold((0, 0), |(latin, all), c| (latin + usize::from(c.is_ascii()), all + 1));
+    latin * 5 >= all * 3
 }
 
 /// What an encoded piece says, judged; that it was encoded counts too.
@@ -147,7 +173,7 @@ fn judge_encoded(text: &str, piece: Range<usize>, form: Form) -> (u32, Vec<Hit>)
         return (0, Vec::new());
     }
     let name = match form {
-        Form::Plain | Form::Base64 => "base64",
+        Form::Plain | Form::Link | Form::Base64 => "base64",
         Form::Hex => "hex",
         Form::Rot13 => "rot13",
         Form::Reversed => "reversed text",

@@ -65,7 +65,8 @@ fn a_hit_says_where_and_why() {
         owasp: "ASI01",
         detail: "tells its reader to set earlier instructions aside".into(),
     };
-    assert_eq!(judge(text).hits.first(), Some(&hit));
+    let judged = judge(text);
+    assert!(judged.hits.contains(&hit), "{judged:?}");
 }
 
 #[test]
