@@ -47,6 +47,8 @@ pub(super) struct Findings {
     pub(super) errors: Vec<ConfigError>,
     pub(super) notes: Vec<Note>,
     pub(super) not_shown: usize,
+    /// Files, lines and the columns from which on they are not shown.
+    pub(super) hidden: Vec<(String, u64, u64)>,
 }
 
 impl Findings {
@@ -61,34 +63,35 @@ impl Findings {
             self.not_shown += 1;
             return;
         }
-        let error = self.locate(spot, message.into(), remedy.into());
+        let mut error = self.locate(spot, message.into(), remedy.into());
+        conceal(&mut error, &self.hidden);
         self.errors.push(error);
     }
 
-    /// An error about a place where a secret may stand: nothing of the line is shown from there on.
+    /// An error about a place where a secret may stand: nothing of the line is shown from there on, in any error.
     pub(super) fn hidden_error(&mut self, spot: Spot, message: impl Into<String>, remedy: impl Into<String>) {
-        let known = self.errors.len();
         self.error(spot, message, remedy);
-        self.hide(known, |snippet| snippet.before);
+        self.hide(spot);
     }
 
     pub(super) fn unreadable(&mut self, file: usize, why: Unreadable) {
-        let known = self.errors.len();
-        let (mark, is_key) = (why.mark, why.message.contains("key `"));
-        self.error(Spot { file, mark }, why.message, why.remedy);
+        let Unreadable { mut mark, message, remedy } = why;
+        let spot = Spot { file, mark };
+        if message.contains("key `") {
+            // The key itself is no secret; what stands behind it may be.
+            mark.column += mark.width as u64;
+        }
+        self.error(spot, message, remedy);
         if self.texts.get(file).is_some_and(|text| follows_connections(&text.text, mark)) {
-            self.hide(known, |snippet| snippet.before + if is_key { snippet.marked } else { 0 });
+            self.hide(Spot { file, mark });
         }
     }
 
-    /// Of the errors from this one on, shows only the beginning of the line.
-    fn hide(&mut self, from: usize, shown: impl Fn(&Snippet) -> usize) {
-        for snippet in self.errors[from..].iter_mut().filter_map(|error| error.snippet.as_mut()) {
-            let kept = shown(snippet);
-            if snippet.text.chars().count() > kept {
-                snippet.text = snippet.text.chars().take(kept).chain("***".chars()).collect();
-                snippet.marked = if kept > snippet.before { snippet.marked } else { 3 };
-            }
+    /// Takes everything from this place to the end of its line out of the errors there are, and of those to come.
+    fn hide(&mut self, spot: Spot) {
+        self.hidden.push((self.name(spot.file), spot.mark.line, spot.mark.column));
+        for error in &mut self.errors {
+            conceal(error, &self.hidden);
         }
     }
 
@@ -132,6 +135,23 @@ impl Findings {
 
     fn name(&self, file: usize) -> String {
         self.texts.get(file).map_or_else(String::new, |text| shown(&text.name))
+    }
+}
+
+/// Cuts the line an error points at where the first hidden place in it begins.
+fn conceal(error: &mut ConfigError, hidden: &[(String, u64, u64)]) {
+    let here = hidden.iter().filter(|(file, line, _)| (file, line) == (&error.file, &error.line));
+    let (Some(first), Some(snippet)) = (here.map(|(_, _, column)| *column).min(), error.snippet.as_mut()) else {
+        return;
+    };
+    let start = error.column.saturating_sub(snippet.before as u64);
+    let kept = usize::try_from(first.saturating_sub(start)).unwrap_or(usize::MAX);
+    if snippet.text.chars().count() <= kept {
+        return;
+    }
+    snippet.text = snippet.text.chars().take(kept).chain("***".chars()).collect();
+    if snippet.before + snippet.marked > kept {
+        (snippet.before, snippet.marked) = (snippet.before.min(kept), 3);
     }
 }
 
