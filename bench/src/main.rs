@@ -5,6 +5,7 @@
 
 mod echo;
 mod grep;
+mod guard;
 mod rooms;
 mod server;
 
@@ -35,6 +36,8 @@ enum What {
     All(Options),
     /// A program in a room, cold and warm, beside a bare `posix_spawn` of it
     Rooms(rooms::Options),
+    /// What the guard sees and what it mistakes, on labelled sets
+    Guard(guard::Options),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         What::Grep(options) => measure_servers(&options, false, true),
         What::All(options) => measure_servers(&options, true, true),
         What::Rooms(options) => measure_rooms(&options),
+        What::Guard(options) => measure_guard(&options),
     }
 }
 
@@ -70,6 +74,16 @@ fn measure_rooms(options: &rooms::Options) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     match options.json {
         true => writeln!(out, "{:#}", json!({ "rooms": report }))?,
+        false => writeln!(out, "{report}")?,
+    }
+    Ok(())
+}
+
+fn measure_guard(options: &guard::Options) -> anyhow::Result<()> {
+    let report = guard::measure(options)?;
+    let mut out = stdout().lock();
+    match options.json {
+        true => writeln!(out, "{:#}", json!({ "guard": report }))?,
         false => writeln!(out, "{report}")?,
     }
     Ok(())
