@@ -10,6 +10,7 @@
 pub mod address;
 pub mod clean;
 mod cut;
+pub mod definition;
 pub mod flow;
 pub mod git_url;
 pub mod host_name;

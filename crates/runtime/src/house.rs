@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Digest, Fault, Files, Network, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, decide};
-use toolgate_guard::shell;
+use toolgate_guard::{secrets::Redactor, shell};
 use toolgate_store::Store;
 use toolgate_tools::{Clock, ProgressSink, Workspace};
 
@@ -63,6 +63,8 @@ pub(crate) struct House {
     pub(crate) quarters: Arc<Quarters>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) conversations: Conversations,
+    /// Takes credentials out of texts; its key is made when the runtime opens.
+    pub(crate) redactor: Redactor,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) clock: Arc<dyn Clock>,
 }

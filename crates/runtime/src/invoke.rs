@@ -24,7 +24,7 @@ use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 use crate::{
     Whereabouts,
     catalog::{Catalog, Entry},
-    clean::{Cleaned, clean},
+    clean::{Cleaned, clean, redact_value},
     config::Place,
     conversation::Deed,
     house::{Fatal, House, Watch},
@@ -43,7 +43,8 @@ pub(crate) struct Ended {
 pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended {
     let started = Instant::now();
     let broker = house.connections.broker();
-    let mut trip = Trip::start(&call, broker);
+    let arguments = redact_value(broker.redact_value(call.arguments.clone()), &house.redactor);
+    let mut trip = Trip::start(&call, arguments);
     let walked = walk(&house, &call, &watch, &mut trip).await.map_err(|stop| stop.without_secrets(broker));
     let (mut outcome, raw, mut fatal) = answer(&call, &trip, walked);
     outcome.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -120,7 +121,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     admit_output(entry, &output)?;
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
     let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
-    let cleaned = clean(output, &entry.tool.def.caps, from);
+    let cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
     house.conversations.heard(&deed, source, &cleaned.structured, cleaned.ordered);
     Ok(cleaned)
 }
@@ -538,13 +539,13 @@ fn without_secrets(output: Output, broker: &Broker) -> Output {
 }
 
 impl Trip {
-    fn start(call: &Call, broker: &Broker) -> Self {
+    fn start(call: &Call, arguments: Value) -> Self {
         let record = Record {
             call: call.id.clone(),
             agent: call.agent.clone(),
             tool: shortened(call.tool.clone()),
             definition: None,
-            arguments: broker.redact_value(call.arguments.clone()),
+            arguments,
             action: None,
             class: None,
             effects: Vec::new(),

@@ -25,6 +25,7 @@ use toolgate_contract::{
     ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Risk, SafetyClass, ToolDef,
     WebRequest, WebResponse,
 };
+use toolgate_guard::secrets::Redactor;
 use toolgate_tools::{Protected, Workspace};
 
 pub use catalog::BadTool;
@@ -82,6 +83,9 @@ pub enum OpenError {
         /// Why.
         fault: Fault,
     },
+    /// The kernel gives no random bytes.
+    #[error("the kernel gave no random bytes: {0}")]
+    Chance(String),
     /// The policy has no canonical form.
     #[error("the policy cannot be hashed: {0}")]
     Policy(#[from] serde_json::Error),
@@ -170,6 +174,8 @@ impl Runtime {
         let broker = Arc::new(Broker::open(secrets.unwrap_or_else(SecretPlaces::none)));
         let connections = Arc::new(Connections::new(&config.connections, broker, clock.clone()));
         let gateway = Arc::new(Gateway::new(config.egress.clone(), connections.clone()));
+        let mut redactor = Redactor { key: [0; 32] };
+        getrandom::fill(&mut redactor.key).map_err(|error| OpenError::Chance(error.to_string()))?;
         let conversations = Conversations::open(rooms.as_deref());
         let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden, gateway.clone()));
         let house = House {
@@ -181,6 +187,7 @@ impl Runtime {
             quarters,
             connections,
             conversations,
+            redactor,
             gateway,
             clock,
         };

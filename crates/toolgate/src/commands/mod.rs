@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod flow;
 mod sandbox;
+mod scan;
 mod secrets;
 mod serve;
 mod shell;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
     Url(url::Url),
+    Scan(scan::Scan),
     Flow(flow::Flow),
     Connections(connections::Connections),
     Secrets(secrets::Secrets),
@@ -55,6 +57,7 @@ impl Command {
             Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
             Self::Url(command) => command.run(place),
+            Self::Scan(command) => command.run(),
             Self::Flow(command) => command.run(),
             Self::Connections(command) => command.run(place),
             Self::Secrets(command) => command.run(place),
