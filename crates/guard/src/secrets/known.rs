@@ -3,12 +3,14 @@
 //! A value is looked for as it is and as it looks in JSON, in a URL, inside base64, in hexadecimal and backwards. This is a
 //! second net and not the wall: who wants to can spell a secret in ways nobody looks for.
 
-use std::{borrow::Cow, fmt, ops::Range};
+use std::{borrow::Cow, cmp::Reverse, fmt, ops::Range};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::{Engine as _, engine::general_purpose};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use zeroize::Zeroizing;
+
+use super::redact::OPEN;
 
 /// Base64 of a part of a text is found by what its middle looks like; shorter middles are everywhere.
 const SHORTEST_MIDDLE: usize = 6;
@@ -75,7 +77,7 @@ impl Known {
     }
 
     /// Where they stand, in order. Places that overlap are one, and the longest value at its beginning names it.
-    pub fn find(&self, text: &str) -> Vec<Place<'_>> {
+    pub fn find(&self, text: &[u8]) -> Vec<Place<'_>> {
         let Some(automaton) = &self.automaton else { return Vec::new() };
         let mut places: Vec<(Place<'_>, usize)> = Vec::new();
         for hit in automaton.find_overlapping_iter(text) {
@@ -83,8 +85,8 @@ impl Known {
             let mut named = hit.range().len();
             // Hits come by where they end, so that only the last places can lie under this one.
             while let Some((last, last_named)) = places.pop_if(|(last, _)| last.span.end > place.span.start) {
-                let by_last = (last.span.start, std::cmp::Reverse(last_named), last.label);
-                if by_last < (place.span.start, std::cmp::Reverse(named), place.label) {
+                let by_last = (last.span.start, Reverse(last_named), last.label);
+                if by_last < (place.span.start, Reverse(named), place.label) {
                     (place.label, named) = (last.label, last_named);
                 }
                 place.span = place.span.start.min(last.span.start)..place.span.end.max(last.span.end);
@@ -96,18 +98,27 @@ impl Known {
 
     /// The text with `[redacted:LABEL]` in their place.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.redact_bytes(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            // A whole text was taken out of a text, so that what is left is one.
+            Cow::Owned(clean) => Cow::Owned(String::from_utf8_lossy(&clean).into_owned()),
+        }
+    }
+
+    /// The same for bytes that may be text.
+    pub fn redact_bytes<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
         let places = self.find(text);
         if places.is_empty() {
             return Cow::Borrowed(text);
         }
-        let mut clean = String::with_capacity(text.len());
+        let mut clean = Vec::with_capacity(text.len());
         let mut done = 0;
         for Place { span, label } in places {
-            clean.push_str(&text[done..span.start]);
-            clean.extend([super::redact::OPEN, label, "]"]);
+            clean.extend_from_slice(&text[done..span.start]);
+            clean.extend_from_slice(format!("{OPEN}{label}]").as_bytes());
             done = span.end;
         }
-        clean.push_str(&text[done..]);
+        clean.extend_from_slice(&text[done..]);
         Cow::Owned(clean)
     }
 }
@@ -181,6 +192,13 @@ mod tests {
         check(&[("t", "gehäim")], "ist gehäim!", "ist [redacted:t]!");
         check(&[("t", "")], "nothing", "nothing");
         assert!(matches!(with(&[("t", "s3cret")]).redact("s3cre t"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_left_as_they_are_around_it() {
+        let known = with(&[("t", "s3cret")]);
+        assert_eq!(*known.redact_bytes(b"\xff s3cret \xfe"), *b"\xff [redacted:t] \xfe");
+        assert!(matches!(known.redact_bytes(b"\xff s3cre"), Cow::Borrowed(b"\xff s3cre")));
     }
 
     #[test]

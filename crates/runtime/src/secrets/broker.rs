@@ -11,12 +11,12 @@ use std::{
 
 use serde_json::Value;
 use toolgate_contract::Fault;
+use toolgate_guard::secrets::Known;
 use zeroize::Zeroizing;
 
 use super::{
     LONGEST, Secret, SecretRef, Vault, keyring,
     private::{Exposure, Unread, read_private},
-    redact::Forms,
 };
 
 /// Looks a variable up.
@@ -47,14 +47,14 @@ pub struct Broker {
     places: SecretPlaces,
     vault: Option<Vault>,
     /// What was handed out. Values stay until the broker goes: one that was replaced can still turn up in an answer.
-    forms: RwLock<Forms>,
+    known: RwLock<Known>,
 }
 
 impl Broker {
     /// A broker for these places. Nothing is opened yet.
     pub fn open(places: SecretPlaces) -> Self {
         let vault = places.data_dir.clone().map(|dir| Vault::new(dir, places.identity.clone()));
-        Self { places, vault, forms: RwLock::default() }
+        Self { places, vault, known: RwLock::default() }
     }
 
     /// The value a reference names, as it is now. It blocks: a keyring may take its time.
@@ -81,18 +81,18 @@ impl Broker {
 
     /// A value made from secrets, or got with their help: it is taken out of texts like one of them.
     pub fn remember(&self, label: &str, secret: &Secret) {
-        self.forms.write().unwrap_or_else(PoisonError::into_inner).remember(label, secret.expose());
+        self.known.write().unwrap_or_else(PoisonError::into_inner).remember(label, secret.expose());
     }
 
     /// The text with every secret that was handed out replaced by `[redacted:NAME]`. A text is redacted before it is cut:
     /// half a secret is not found.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.forms.read().unwrap_or_else(PoisonError::into_inner).redact(text)
+        self.known.read().unwrap_or_else(PoisonError::into_inner).redact(text)
     }
 
     /// The same for bytes that may be text.
     pub fn redact_bytes<'t>(&self, bytes: &'t [u8]) -> Cow<'t, [u8]> {
-        self.forms.read().unwrap_or_else(PoisonError::into_inner).redact_bytes(bytes)
+        self.known.read().unwrap_or_else(PoisonError::into_inner).redact_bytes(bytes)
     }
 
     /// The same for every text in a value, keys included.

@@ -7,7 +7,6 @@ mod broker;
 mod dbus;
 mod keyring;
 mod private;
-mod redact;
 mod reference;
 mod vault;
 
