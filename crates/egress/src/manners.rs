@@ -16,6 +16,8 @@ use crate::robots::Robots;
 const KEPT: Duration = Duration::from_secs(3600);
 /// Servers that are remembered.
 const MAX_ORIGINS: usize = 1024;
+/// Bytes of what they want that are remembered. Whoever has one name has as many servers as they like.
+const MAX_BYTES: usize = 16 << 20;
 /// The pause where a server wants none.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long a fetch waits for its turn at most.
@@ -28,6 +30,7 @@ pub(crate) struct Manners(Mutex<HashMap<String, Known>>);
 #[derive(Debug)]
 struct Known {
     robots: Arc<Robots>,
+    bytes: usize,
     until: Instant,
     /// When the next fetch may be made.
     next: Instant,
@@ -44,12 +47,15 @@ impl Manners {
     pub(crate) fn remember(&self, origin: &str, robots: &Arc<Robots>) {
         let now = Instant::now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = known.get(origin).map_or(now, |known| known.next);
-        if known.len() >= MAX_ORIGINS && !known.contains_key(origin) {
+        let next = known.remove(origin).map_or(now, |known| known.next);
+        let bytes = robots.bytes();
+        let mut whole = bytes + known.values().map(|known| known.bytes).sum::<usize>();
+        while known.len() >= MAX_ORIGINS || whole > MAX_BYTES {
             let oldest = known.iter().min_by_key(|(_, known)| known.until).map(|(origin, _)| origin.clone());
-            oldest.map(|oldest| known.remove(&oldest));
+            let Some(gone) = oldest.and_then(|oldest| known.remove(&oldest)) else { break };
+            whole -= gone.bytes;
         }
-        known.insert(origin.to_owned(), Known { robots: Arc::clone(robots), until: now + KEPT, next });
+        known.insert(origin.to_owned(), Known { robots: Arc::clone(robots), bytes, until: now + KEPT, next });
     }
 
     /// Waits until the pause this server wants is over.
@@ -136,6 +142,21 @@ mod tests {
         assert_eq!(manners.0.lock().unwrap().len(), MAX_ORIGINS);
         assert!(manners.robots(ORIGIN).is_none());
         assert!(manners.robots(&format!("https://n{}.example:443", 2 * MAX_ORIGINS - 1)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn servers_that_want_much_are_forgotten_sooner() {
+        let file = format!("User-agent: *\n{}", format!("Disallow: /{}\n", "\u{e4}".repeat(300)).repeat(800));
+        let robots = Arc::new(Robots::read(file.as_bytes(), "x"));
+        assert!(robots.bytes() > file.len());
+        let manners = Manners::default();
+        for n in 0..50 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            manners.remember(&format!("https://n{n}.example:443"), &robots);
+        }
+        assert_eq!(manners.0.lock().unwrap().len(), MAX_BYTES / robots.bytes());
+        assert!(manners.robots("https://n49.example:443").is_some());
+        assert!(manners.robots("https://n0.example:443").is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -42,6 +42,11 @@ impl Robots {
         robots
     }
 
+    /// How much room it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rules.iter().map(|rule| size_of::<Rule>() + rule.pattern.len()).sum()
+    }
+
     /// May this path, with its query, be fetched? The longest rule that fits says so; of two that are as long, the one
     /// that allows.
     pub(crate) fn allows(&self, path_and_query: &str) -> bool {
