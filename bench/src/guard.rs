@@ -15,6 +15,8 @@ use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_guard::injection::{self, Verdict};
 
+use crate::secrets::Secrets;
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// The directory with the labelled sets, gzipped JSON lines
@@ -30,10 +32,11 @@ const OUT_OF_SCOPE: &[&str] = &["atr_model-abuse", "injection_string", "tool_out
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     injection: Injection,
+    secrets: Secrets,
 }
 
 pub(crate) fn measure(options: &Options) -> anyhow::Result<Report> {
-    Ok(Report { injection: Injection::measure(&options.dir)? })
+    Ok(Report { injection: Injection::measure(&options.dir)?, secrets: Secrets::measure(&options.dir)? })
 }
 
 #[derive(Debug, Serialize)]
@@ -110,7 +113,7 @@ struct Row {
     kind: String,
 }
 
-fn rows<T: DeserializeOwned>(dir: &Path, name: &str) -> anyhow::Result<Vec<T>> {
+pub(crate) fn rows<T: DeserializeOwned>(dir: &Path, name: &str) -> anyhow::Result<Vec<T>> {
     let path = dir.join(format!("{name}.jsonl.gz"));
     let mut text = String::new();
     GzDecoder::new(File::open(&path).with_context(|| path.display().to_string())?).read_to_string(&mut text)?;
@@ -138,6 +141,7 @@ impl fmt::Display for Report {
         line("benign", injection.benign)?;
         line("hard negatives", injection.hard_negatives)?;
         line("bulk", injection.bulk)?;
-        writeln!(f, "{:.0} MB of ordinary text in a second", injection.megabytes_per_second)
+        writeln!(f, "{:.0} MB of ordinary text in a second\n", injection.megabytes_per_second)?;
+        write!(f, "{}", self.secrets)
     }
 }

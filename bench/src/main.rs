@@ -7,6 +7,7 @@ mod echo;
 mod grep;
 mod guard;
 mod rooms;
+mod secrets;
 mod server;
 
 use std::{
