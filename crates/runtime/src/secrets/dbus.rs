@@ -368,3 +368,111 @@ impl Answer {
         self.align(8)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixListener, path::Path, thread};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_the_protocol_wants() {
+        let mut body = Body::default();
+        body.text("ab");
+        body.pairs(&[("k", "v")]);
+        body.variant("x");
+        body.texts(&["/a".into()]);
+        #[rustfmt::skip]
+        let expected = [
+            2, 0, 0, 0, b'a', b'b', 0, 0,
+            14, 0, 0, 0, 0, 0, 0, 0,
+            1, 0, 0, 0, b'k', 0, 0, 0, 1, 0, 0, 0, b'v', 0,
+            1, b's', 0, 0, 0, 0, 1, 0, 0, 0, b'x', 0, 0, 0,
+            7, 0, 0, 0, 2, 0, 0, 0, b'/', b'a', 0,
+        ];
+        assert_eq!(body.0, expected);
+    }
+
+    #[test]
+    fn an_address_names_a_socket_of_this_machine() {
+        let path = |text: &str| read_address(text).and_then(|socket| socket.as_pathname().map(Path::to_owned));
+        assert_eq!(path("unix:path=/run/user/1/bus"), Some("/run/user/1/bus".into()));
+        assert_eq!(path("unix:path=/tmp/a%20b,guid=00"), Some("/tmp/a b".into()));
+        let hidden = read_address("unix:abstract=/tmp/x,guid=00").unwrap();
+        assert_eq!(hidden.as_abstract_name(), Some(&b"/tmp/x"[..]));
+        for other in ["", "unix:", "unix:tmpdir=/tmp", "tcp:host=a,port=1", "unixexec:path=ssh", "unix:path=/a%ff"] {
+            assert!(read_address(other).is_none(), "{other}");
+        }
+    }
+
+    /// A bus that lets us in, says this and goes.
+    fn against(said: Vec<u8>) -> io::Result<Bus> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("bus");
+        let listener = UnixListener::bind(&path)?;
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept()?;
+            let _ = stream.read(&mut [0; 64])?;
+            stream.write_all(b"OK 1234\r\n")?;
+            stream.write_all(&said)?;
+            stream.shutdown(std::net::Shutdown::Write)?;
+            // Whoever still writes is heard to the end.
+            stream.read_to_end(&mut Vec::new())
+        });
+        let bus = Bus::connect(&format!("unix:path={}", path.display()));
+        if bus.is_err() {
+            let _ = server.join();
+        }
+        bus
+    }
+
+    fn message_of(kind: u8, body: u32, fields: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(fields.len()).unwrap();
+        let numbers = [body, 1, length].map(u32::to_le_bytes).concat();
+        let mut message = [&[b'l', kind, 0, 1], &*numbers, fields].concat();
+        message.resize(message.len().next_multiple_of(8), 0);
+        message
+    }
+
+    const TO_THE_FIRST: [u8; 8] = [REPLY_SERIAL, 1, b'u', 0, 1, 0, 0, 0];
+
+    #[test]
+    fn a_bus_that_answers_is_talked_to() {
+        assert!(against(message_of(RETURN, 0, &TO_THE_FIRST)).is_ok());
+        let signal = message_of(4, 3, &[REPLY_SERIAL, 1, b'u', 0, 9, 0, 0, 0]);
+        assert!(against([signal, vec![0; 3], message_of(RETURN, 0, &TO_THE_FIRST)].concat()).is_ok());
+        let name = [ERROR_NAME, 1, b's', 0, 3, 0, 0, 0, b'a', b'.', b'b', 0];
+        let refused = message_of(ERROR, 0, &[&TO_THE_FIRST[..], &name].concat());
+        assert!(against(refused).is_err_and(|error| error.to_string().contains("a.b")));
+    }
+
+    #[test]
+    fn a_bus_that_speaks_nonsense_is_left() {
+        let whole = message_of(RETURN, 0, &TO_THE_FIRST);
+        for said in [
+            vec![],
+            vec![0; 16],
+            whole[..20].to_vec(),
+            message_of(RETURN, u32::MAX, &TO_THE_FIRST),
+            [&whole[..12], &u32::MAX.to_le_bytes(), &whole[16..]].concat(),
+            message_of(RETURN, 4, &TO_THE_FIRST),
+            message_of(RETURN, 0, &[REPLY_SERIAL, 1, b'x', 0, 1, 0, 0, 0]),
+            message_of(RETURN, 0, &[REPLY_SERIAL, 200, b'u', 0, 1, 0, 0, 0]),
+            message_of(RETURN, 0, &[ERROR_NAME, 1, b's', 0, 255, 255, 255, 255]),
+            message_of(RETURN, 0, &[REPLY_SERIAL, 1, b'u', 0, 2, 0, 0, 0]),
+        ] {
+            assert!(against(said.clone()).is_err(), "{said:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64), at in 0..8_usize) {
+            let answer = || Answer { bytes: Zeroizing::new(bytes.clone()), at: at.min(bytes.len()) };
+            let _ = (answer().text(), answer().texts(), answer().bytes(), answer().variant(), answer().structure());
+            let _ = Head::read(RETURN, &bytes, bytes.len());
+        }
+    }
+}
