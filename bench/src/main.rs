@@ -4,6 +4,7 @@
 //! judged by. Run it on release builds: `cargo run --release -p toolgate-bench -- all`.
 
 mod echo;
+mod egress;
 mod grep;
 mod guard;
 mod rooms;
@@ -37,6 +38,8 @@ enum What {
     All(Options),
     /// A program in a room, cold and warm, beside a bare `posix_spawn` of it
     Rooms(rooms::Options),
+    /// The judged client beside plain reqwest, on loopback
+    Egress(egress::Options),
     /// What the guard sees and what it mistakes, on labelled sets
     Guard(guard::Options),
 }
@@ -66,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         What::Grep(options) => measure_servers(&options, false, true),
         What::All(options) => measure_servers(&options, true, true),
         What::Rooms(options) => measure_rooms(&options),
+        What::Egress(options) => measure_egress(&options),
         What::Guard(options) => measure_guard(&options),
     }
 }
@@ -75,6 +79,16 @@ fn measure_rooms(options: &rooms::Options) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     match options.json {
         true => writeln!(out, "{:#}", json!({ "rooms": report }))?,
+        false => writeln!(out, "{report}")?,
+    }
+    Ok(())
+}
+
+fn measure_egress(options: &egress::Options) -> anyhow::Result<()> {
+    let report = egress::measure(options)?;
+    let mut out = stdout().lock();
+    match options.json {
+        true => writeln!(out, "{:#}", json!({ "egress": report }))?,
         false => writeln!(out, "{report}")?,
     }
     Ok(())

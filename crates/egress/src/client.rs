@@ -72,7 +72,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long a connection is kept for the next request.
 const KEPT: Duration = Duration::from_secs(30);
 /// Connections to one host that are kept.
-const KEPT_PER_HOST: usize = 8;
+const KEPT_PER_HOST: usize = 32;
 /// Look-ups at the same time, and how long each may take.
 const LOOK_UPS: usize = 16;
 const LOOK_UP: Duration = Duration::from_secs(10);
@@ -346,6 +346,8 @@ impl Arrived {
 
     /// Reads until there is no more, or more than this. Was that all?
     async fn read_into(&mut self, body: &mut Vec<u8>, most: u64) -> Result<bool, Fault> {
+        let told = self.answer.content_length().unwrap_or_default().min(most);
+        body.reserve(usize::try_from(told).unwrap_or_default());
         while let Some(chunk) = self.answer.chunk().await.map_err(|error| fault_of(&error, &self.url))? {
             body.extend_from_slice(&chunk);
             if body.len() as u64 > most {
@@ -503,4 +505,48 @@ fn tls(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, Fault> {
     let mut config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(internal: &[&str]) -> Client {
+        let internal: Vec<String> = internal.iter().map(ToString::to_string).collect();
+        Client::new(ClientTerms {
+            resolver: Resolver::Given(Arc::new(|_| Ok(Vec::new()))),
+            internal: Internal::parse(&internal).unwrap(),
+            extra_roots: Vec::new(),
+            user_agent: "toolgate".into(),
+            pace: PaceTerms::default(),
+        })
+        .unwrap()
+    }
+
+    #[track_caller]
+    fn check(internal: &[&str], url: &str, peer: Option<&str>, expected: Result<(), &str>) {
+        let url = WebUrl::read(url).unwrap();
+        let answered = client(internal).0.check_peer(&url, peer.map(|peer| peer.parse().unwrap()));
+        let message =
+            expected.map_err(|who| format!("{who} answers for `{}`, and may not be reached for it", url.host()));
+        assert_eq!(
+            answered.map_err(|fault| (fault.code.into_owned(), fault.message)),
+            message.map_err(|m| ("address_refused".to_owned(), m))
+        );
+    }
+
+    #[test]
+    fn whoever_answers_is_judged_again() {
+        check(&[], "https://a.org/", Some("93.184.216.34:443"), Ok(()));
+        check(&[], "https://a.org/", Some("[::ffff:93.184.216.34]:443"), Ok(()));
+        check(&[], "https://a.org/", Some("93.184.216.34:8443"), Err("`93.184.216.34:8443`"));
+        check(&[], "https://a.org/", Some("10.0.0.1:443"), Err("`10.0.0.1:443`"));
+        check(&[], "https://a.org/", Some("127.0.0.1:443"), Err("`127.0.0.1:443`"));
+        check(&[], "https://a.org/", None, Err("somebody unknown"));
+        check(&["a.org"], "https://a.org/", Some("10.0.0.1:443"), Ok(()));
+        check(&["a.org"], "https://a.org/", Some("169.254.169.254:443"), Err("`169.254.169.254:443`"));
+        check(&["b.org"], "https://a.org/", Some("10.0.0.1:443"), Err("`10.0.0.1:443`"));
+        check(&[], "https://93.184.216.34/", Some("93.184.216.34:443"), Ok(()));
+        check(&[], "https://93.184.216.34/", Some("93.184.216.35:443"), Err("`93.184.216.35:443`"));
+    }
 }

@@ -1,12 +1,16 @@
 //! The one door to the network: who may be talked to, and by which address.
 //!
-//! [`Rules`] are an allowlist of `host:port`. A room gets a [`Door`]: a name server that knows only the names in the
-//! rules and asks nobody, a listener that catches every connection of the room, and a proxy for programs that know about
-//! proxies. All three are judged alike: by name and port, by what the client itself says first (TLS and HTTP name a
-//! host), by the address the name has at that moment ([`judge`] knows which addresses are public), and the address that
-//! was judged is the one that is dialled. Everything else is reset at once, and an [`Event`] says why.
+//! [`Judge`] says by which addresses a host may be reached: public ones, and those the operator listed as [`Internal`].
+//! Names are looked up by a [`Resolver`], every answer must pass, and the address that was judged is the one that is
+//! dialled. Two go by that:
 //!
-//! How connections are caught is the room's business; of that only [`original_destination`] is here.
+//! - [`Client`] sends the runtime's own requests. It reads a URL once, walks redirects itself, each hop judged like the
+//!   first, and bounds everything that comes back. [`Within`] says whom a request may reach.
+//! - [`Door`] lets the programs of a room out. [`Rules`] are an allowlist of `host:port`; a name server knows only the
+//!   names in the rules and asks nobody, a listener catches every connection of the room, and there is a proxy for
+//!   programs that know about proxies. All three are judged alike: by name and port, by what the client itself says first
+//!   (TLS and HTTP name a host), and by the address the name has at that moment. Everything else is reset at once, and an
+//!   [`Event`] says why. How connections are caught is the room's business; of that only [`original_destination`] is here.
 
 mod client;
 mod connect;

@@ -48,7 +48,8 @@ impl Pace {
 
     /// Waits for the turn of one more request to this host.
     pub async fn wait(&self, host: &str) -> Result<(), Fault> {
-        let turn = self.reserve(host, Instant::now()).map_err(|too_long| {
+        let now = Instant::now();
+        let turn = self.reserve(host, now).map_err(|too_long| {
             Fault::failed(
                 "rate_limited",
                 format!("`{host}` is asked too often: the next turn is in {:.1} s", too_long.as_secs_f64()),
@@ -56,7 +57,10 @@ impl Pace {
             )
             .retryable()
         })?;
-        sleep_until(turn).await;
+        // Who sleeps until now sleeps a millisecond.
+        if turn > now {
+            sleep_until(turn).await;
+        }
         Ok(())
     }
 

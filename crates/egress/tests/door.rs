@@ -56,6 +56,15 @@ impl Room {
         limits: Limits,
         answers: impl Fn(&HostName) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
     ) -> Self {
+        Self::serving(tcp, rules, &[], limits, Resolver::Given(Arc::new(answers)))
+    }
+
+    /// A room to whom these hosts may be internal.
+    fn to_internal(rules: &[String], internal: &[&str], resolver: Resolver) -> Self {
+        Self::serving(TcpListener::bind("127.0.0.1:0").unwrap(), rules, internal, Limits::default(), resolver)
+    }
+
+    fn serving(tcp: TcpListener, rules: &[String], internal: &[&str], limits: Limits, resolver: Resolver) -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let dns_udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let openings = Openings { tcp, dns_udp, dns_tcp: listen(), connect: listen() };
@@ -69,8 +78,8 @@ impl Room {
         let told_meant = Arc::clone(&meant);
         let terms = Terms {
             rules: Rules::parse(rules).unwrap(),
-            internal: Internal::default(),
-            resolver: Resolver::Given(Arc::new(answers)),
+            internal: Internal::parse(&internal.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap(),
+            resolver,
             limits,
             original: Arc::new(move |_| Ok(*told_meant.lock().unwrap())),
             events: Arc::new(move |event| drop(tell.lock().unwrap().send(event))),
@@ -453,6 +462,44 @@ fn a_name_that_leads_where_it_must_not_is_refused_with_the_address() {
         assert_eq!(room.next_event(), Event::Refused { host, port, reason, address: Some(bad) });
     }
     assert_eq!(canary.visits(), 0);
+}
+
+#[test]
+fn an_internal_host_is_reached_where_the_rules_name_it() {
+    let canary = Canary::new();
+    let rules = [format!("allowed.test:{}", canary.port)];
+    let home = || Resolver::Given(Arc::new(to_canaries));
+    let room = Room::to_internal(&rules, &["allowed.test"], home());
+    echoes(&mut room.dial_name("allowed.test", canary.port), b"inside\n");
+    assert!(matches!(room.next_event(), Event::Opened { .. }));
+    assert_eq!(room.look_up("other.test"), None, "whom no rule names is not reached by being internal");
+    for other in ["other.test", "allowed.test:1", "*.allowed.test", "10.0.0.0/8"] {
+        let room = Room::to_internal(&rules, &[other], home());
+        let mut client = room.dial_name("allowed.test", canary.port);
+        client.write_all(b"hello\n").unwrap();
+        room.is_refused(client, "allowed.test", canary.port, Reason::PrivateAddress);
+    }
+    let metadata = Resolver::Given(Arc::new(|_| Ok(vec!["169.254.169.254".parse().unwrap()])));
+    let room = Room::to_internal(&rules, &["allowed.test"], metadata);
+    let mut client = room.dial_name("allowed.test", canary.port);
+    client.write_all(b"hello\n").unwrap();
+    room.is_refused(client, "allowed.test", canary.port, Reason::PrivateAddress);
+}
+
+#[test]
+fn where_addresses_are_pinned_nobody_is_looked_up() {
+    let canary = Canary::new();
+    let rules = [format!("allowed.test:{}", canary.port), format!("localhost:{}", canary.port)];
+    let found = [("allowed.test".to_owned(), vec![Ipv4Addr::LOCALHOST.into()])].into();
+    let room = Room::to_internal(&rules, &["allowed.test", "localhost"], Resolver::pinned(&found).unwrap());
+    let mut pinned = room.dial_name("allowed.test", canary.port);
+    echoes(&mut pinned, b"pinned\n");
+    assert!(matches!(room.next_event(), Event::Opened { .. }));
+    // The machine knows who that is. The room is not told.
+    let mut client = room.dial_name("localhost", canary.port);
+    client.write_all(b"hello\n").unwrap();
+    room.is_refused(client, "localhost", canary.port, Reason::ResolveFailed);
+    assert_eq!(canary.visits(), 1);
 }
 
 #[test]
