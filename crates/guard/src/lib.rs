@@ -3,7 +3,7 @@
 //! What comes from a model, a file or another machine passes here before anything trusts it: [`json`] reads JSON
 //! that every reader would read the same way, [`html`] reads pages for what they show, [`names`] says which names of tools are admitted and which look like
 //! each other, [`shell`] says what a script would run, [`clean`] takes out what a terminal would act on and what nobody sees, [`cut`] shortens text without breaking it, [`url`] and
-//! [`git_url`] read where to go and [`route`] judges the whole way there; [`host_name`] reads the names of hosts and
+//! [`git_url`] read where to go and [`route`] judges the whole way there; [`secrets`] finds secrets and takes them out; [`host_name`] reads the names of hosts and
 //! [`address`] knows which addresses are public. Pure functions over text: nothing here opens
 //! anything.
 
