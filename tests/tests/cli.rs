@@ -16,7 +16,7 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "serve",
     "call",
     "turn",
@@ -27,6 +27,8 @@ const COMMANDS: [&str; 14] = [
     "sandbox",
     "shell",
     "url",
+    "scan",
+    "flow",
     "connections",
     "secrets",
     "doctor",
@@ -68,7 +70,7 @@ fn a_call_prints_its_outcome_and_nothing_else() {
     assert!(outcome["text"].take().as_str().is_some_and(|text| text.contains("-2.5")));
     let expected = json!({
         "call": null, "tool": "calculator", "status": "done", "is_error": false, "text": null, "structured": -2.5,
-        "code": null, "message": null, "remedy": null, "approval": null, "truncated": null, "labels": [],
+        "code": null, "message": null, "remedy": null, "approval": null, "truncated": null, "labels": ["trusted", "public"],
         "findings": [], "enforced": [], "effects": [], "action": outcome["action"], "risk": "low",
         "elapsed_ms": null,
     });

@@ -1,6 +1,6 @@
 //! Connections and their secrets: what a person sets up, what is sent where, and that no value is ever seen again.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::{
     fs,

@@ -547,7 +547,7 @@ fn a_file_is_written_read_edited_found_and_deleted() {
 
     let read = bench.call("read", &json!({ "path": path, "offset": 1, "limit": 1 })).done();
     assert_eq!(read["text"].as_str().unwrap().lines().next(), Some("     2\t    println!(\"old\");"));
-    assert_eq!(read["labels"], json!(["workspace"]));
+    assert_eq!(read["labels"], json!(["workspace", "trusted", "private"]));
     let hash = sha256(text.as_bytes());
     assert_eq!(read["structured"]["sha256"], hash);
 

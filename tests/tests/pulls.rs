@@ -71,7 +71,10 @@ fn a_pull_request_is_opened_talked_about_and_merged() {
     });
     let opened = lab.call("pr_create", &new).done();
     assert_eq!((&opened["structured"]["number"], &opened["structured"]["head_sha"]), (&json!(1), &json!(tip)));
-    assert_eq!((&opened["action"], &opened["labels"]), (&json!("vcs:push"), &json!(["connection:forge"])));
+    assert_eq!(
+        (&opened["action"], &opened["labels"]),
+        (&json!("vcs:push"), &json!(["connection:forge", "untrusted", "private"]))
+    );
     lab.call("pr_create", &new).failed("forge_conflict");
 
     let mut words = on(1);

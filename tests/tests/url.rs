@@ -17,7 +17,7 @@ fn answers(args: &[&str], lines: &[Value]) -> Vec<Value> {
 fn check(line: Value, reason: Value, addresses: &[&str]) {
     let verdict = if reason.is_null() { "allow" } else { "block" };
     let expected = json!({ "verdict": verdict, "reason": reason, "addresses": addresses });
-    assert_eq!(answers(&[], &[line.clone()]), [expected], "{line}");
+    assert_eq!(answers(&[], std::slice::from_ref(&line)), [expected], "{line}");
 }
 
 #[test]

@@ -37,6 +37,6 @@ pub use tool::{
     Caps, CostTier, Example, FailureMode, Files, Guide, Idempotency, MAX_NAME, Needs, Network, Permission, ToolDef,
 };
 pub use web::{
-    ConnectionInfo, ConnectionUse, CredentialVariable, Method, Reach, SearchEngine, SearchProvider, ServiceKind, WebLimits,
-    WebRequest, WebResponse,
+    ConnectionInfo, ConnectionUse, CredentialVariable, Method, Reach, SearchEngine, SearchProvider, ServiceKind,
+    WebLimits, WebRequest, WebResponse,
 };

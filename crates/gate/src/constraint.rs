@@ -74,7 +74,7 @@ pub struct Constraints {
     pub code_execution: Sourced<CodeIsolation>,
     /// Network.
     pub network: Sourced<NetworkMode>,
-    /// The hosts of `allowlist_only`, as `host` or `host:port`.
+    /// The hosts of `allowlist_only`, as `host` for the web or `host:port`.
     pub network_allowlist: Vec<Sourced<String>>,
     /// Git.
     pub git: Sourced<GitLevel>,
@@ -177,9 +177,11 @@ impl Constraints {
         }
     }
 
+    /// An entry without a port is meant for the web: rooms and the client read it the same way.
     fn lists(&self, target: &str) -> bool {
-        let host = target.rsplit_once(':').map_or(target, |(host, _port)| host);
-        self.network_allowlist.iter().any(|entry| entry.value == target || entry.value == host)
+        let (host, port) = target.rsplit_once(':').unwrap_or((target, "443"));
+        let is_web = matches!(port, "80" | "443");
+        self.network_allowlist.iter().any(|entry| entry.value == target || (is_web && entry.value == host))
     }
 }
 
@@ -199,11 +201,12 @@ mod tests {
     }
 
     #[test]
-    fn an_allowlist_entry_without_a_port_stands_for_every_port() {
+    fn an_allowlist_entry_without_a_port_stands_for_the_web() {
         let mut constraints = Constraints::of(Level::Restricted);
         constraints.network_allowlist =
             vec![Sourced::built_in("api.example.com".into()), Sourced::built_in("db.example.com:5432".into())];
-        assert!(constraints.lists("api.example.com:443"));
+        assert!(constraints.lists("api.example.com:443") && constraints.lists("api.example.com:80"));
+        assert!(constraints.lists("api.example.com") && !constraints.lists("api.example.com:8443"));
         assert!(constraints.lists("db.example.com:5432"));
         assert!(!constraints.lists("db.example.com:22"));
         assert!(!constraints.lists("example.com:443"));

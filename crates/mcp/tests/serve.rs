@@ -120,7 +120,8 @@ fn connect(tools: Vec<Tool>) -> Client {
     let store = Arc::new(Memory::default());
     let config = Config::built_in(workspace.path());
     let runtime =
-        Runtime::open(Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None, secrets: None }).unwrap();
+        Runtime::open(Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None, secrets: None })
+            .unwrap();
     let (ours, theirs) = duplex(64 * 1024);
     let (their_read, their_write) = split(theirs);
     let served = tokio::spawn(serve(runtime, AgentName::from("default"), their_read, their_write));
@@ -442,8 +443,14 @@ async fn a_client_that_closes_its_ears_is_gone() {
 async fn an_agent_nobody_knows_is_not_served() {
     let workspace = tempfile::tempdir().unwrap();
     let config = Config::built_in(workspace.path());
-    let setup =
-        Setup { config, store: Arc::new(Memory::default()), tools: vec![echo()], hidden: Vec::new(), rooms: None, secrets: None };
+    let setup = Setup {
+        config,
+        store: Arc::new(Memory::default()),
+        tools: vec![echo()],
+        hidden: Vec::new(),
+        rooms: None,
+        secrets: None,
+    };
     let (read, write) = split(duplex(1024).0);
     let served = serve(Runtime::open(setup).unwrap(), AgentName::from("nobody"), read, write).await;
     assert!(matches!(&served, Err(ServeError::Agent(fault)) if fault.code == "unknown_agent"), "{served:?}");

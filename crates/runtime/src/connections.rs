@@ -112,6 +112,12 @@ impl Connections {
         let target = self.target(name)?;
         match (entry.settings().kind, target.as_str()) {
             (ServiceKind::Github, "api.github.com:443") => Ok("github.com:443".to_owned()),
+            // Of a forge it is known that its repositories are its own. Of another server only what is below its path is.
+            (ServiceKind::Generic, _) if entry.url()?.path() != "/" => Err(Fault::refused(
+                "connection_mismatch",
+                format!("connection `{name}` is for one path of its server, and repositories may be at another"),
+                "Give the connection the forge's `kind`, or an address without a path.",
+            )),
             _ => Ok(target),
         }
     }

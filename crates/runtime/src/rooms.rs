@@ -18,7 +18,8 @@ use toolgate_contract::{CredentialVariable, Fault, Files, Job, Needs, Network, R
 use toolgate_gate::{Agent, Constraints, NetworkMode, Permit};
 use toolgate_guard::shell::profiles::Profile;
 use toolgate_sandbox::{
-    Backend, Egress, Io, Lease, Monotonic, Opening, Owner, ProcessBackend, RoomSpec, Rooms, WorkspaceMode, WorkspaceSpec,
+    Backend, Egress, Io, Lease, Monotonic, Opening, Owner, ProcessBackend, RoomSpec, Rooms, WorkspaceMode,
+    WorkspaceSpec,
 };
 use toolgate_tools::{Programs, Seen, StopFlag};
 
@@ -278,7 +279,10 @@ impl CallRoom {
         }
         let target = gateway.connections().git_target(connection)?;
         if reach.hosts != [target.as_str()] {
-            let message = format!("connection `{connection}` is for `{target}`, and the program would talk to `{}`", reach.hosts.join("`, `"));
+            let message = format!(
+                "connection `{connection}` is for `{target}`, and the program would talk to `{}`",
+                reach.hosts.join("`, `")
+            );
             return Err(Fault::refused("connection_mismatch", message, "Use the connection of that host, or none."));
         }
         let client = gateway.client()?;
@@ -312,7 +316,17 @@ impl Programs for CallRoom {
         let spec = self.spec_reaching(reach)?;
         let job = self.equipped(job, reach)?;
         let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
-        let ran = self.quarters.rooms()?.lease(&self.owner, &spec)?.run(&self.permit, &job, io)?;
+        // A room with a credential in it is nobody else's: other programs of the agent could look for it there.
+        let mut owner = self.owner.clone();
+        if let Some(credential) = &reach.credential {
+            owner.agent = format!("{} through {}", owner.agent, credential.connection);
+        }
+        let mut ran = self.quarters.rooms()?.lease(&owner, &spec)?.run(&self.permit, &job, io)?;
+        // Before a tool cuts what was said: half a secret is not found.
+        let broker = self.quarters.gateway.connections().broker();
+        for stream in [&mut ran.stdout, &mut ran.stderr] {
+            stream.text = broker.redact(&stream.text).into_owned();
+        }
         self.ledger.note(&ran);
         Ok(ran)
     }

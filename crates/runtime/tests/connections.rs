@@ -178,7 +178,7 @@ fn every_way_to_prove_oneself_is_read() {
 fn check_wrong(body: &str, expected: &[(u64, u64, &str)]) {
     let house = House::new();
     house.user(&format!("connections:\n  api:\n    {}\n", body.replace('\n', "\n    ")));
-    let errors = house.load().map(drop).expect_err(body);
+    let errors = house.load().map(drop).unwrap_err();
     let found: Vec<_> = errors.iter().map(|error| (error.line, error.column, error.message.as_str())).collect();
     assert_eq!(found.len(), expected.len(), "{found:?}");
     for ((line, column, message), (at_line, at_column, start)) in found.iter().zip(expected) {

@@ -1,6 +1,6 @@
 //! Calls that talk to other machines, over the whole road: who is reached, with whose credentials, and what is told.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

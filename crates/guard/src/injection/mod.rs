@@ -117,28 +117,32 @@ fn judge_piece(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
     let seen = lexicon::find(&folded.text);
     let (mut ruled, mut sure) = (0, 0);
     let mut hits = Vec::new();
-    let mut add = |rule, owasp, span: Range<usize>, detail: String| {
-        hits.push(Hit { rule, span: piece.start + span.start..piece.start + span.end, owasp, detail });
+    let hit = |rule, owasp, span: Range<usize>, detail: String| {
+        let span = piece.start + span.start..piece.start + span.end;
+        Hit { rule, span, owasp, detail }
     };
     for found in rules::matches(&folded.text, &seen) {
         ruled += found.rule.weight;
-        add(found.rule.id, found.rule.owasp, folded.origin(found.range), found.rule.says.to_owned());
+        hits.push(hit(found.rule.id, found.rule.owasp, folded.origin(found.range), found.rule.says.to_owned()));
     }
     for word in folded.spelled.iter().filter(|word| encoded::holds_order(&folded.text[(*word).clone()])) {
         sure += encoded::WEIGHT;
-        add("spelled_out", "ASI01", folded.origin(word.clone()), "spells its words out letter by letter".to_owned());
+        let detail = "spells its words out letter by letter".to_owned();
+        hits.push(hit("spelled_out", "ASI01", folded.origin(word.clone()), detail));
     }
     let heard = model::worst(&folded.text, &seen);
     let mut ruled = in_voice(ruled, &seen);
-    // The table has hardly been trained on scripts other than Latin, so there it is not asked for doubts.
-    if heard.odds < SOUNDS_ORDINARY && is_latin(&folded.text) {
+    // The table has hardly been trained on scripts other than Latin, so there it is not asked for doubts. Nor is it where
+    // several rules agree: what stands around an order can be made to sound as ordinary as one likes.
+    let agree = hits.iter().map(|hit| hit.rule).collect::<BTreeSet<_>>().len() > 1;
+    if heard.odds < SOUNDS_ORDINARY && !agree && is_latin(&folded.text) {
         ruled = ruled.min(SUSPICIOUS - 1);
     }
     let mut score = ruled + sure;
     if heard.odds >= SOUNDS_LIKE {
         score += SUSPICIOUS + ((heard.odds - SOUNDS_LIKE) * PER_ODDS) as u32;
         let detail = format!("sounds like known injections, at odds of {:.1}", heard.odds);
-        add("sounds_like_injection", "ASI01", folded.origin(heard.window), detail);
+        hits.push(hit("sounds_like_injection", "ASI01", folded.origin(heard.window), detail));
     }
     (score, hits)
 }

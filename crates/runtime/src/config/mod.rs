@@ -47,8 +47,8 @@ use text::{Links, Text};
 
 use crate::secrets::SecretRef;
 
-pub use egress::EgressSettings;
 pub use connections::{Auth, Connection, OAuth2, Word};
+pub use egress::EgressSettings;
 pub use error::{ConfigError, Note, Snippet};
 pub use kept::{add_connection, connections_file, remove_connection};
 pub use rooms::RoomSettings;

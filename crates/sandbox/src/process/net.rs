@@ -512,7 +512,9 @@ mod tests {
     };
 
     use rustix::net::sockopt::set_socket_reuseaddr;
-    use toolgate_egress::{Door, Event, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, original_destination};
+    use toolgate_egress::{
+        Door, Event, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, original_destination,
+    };
 
     use super::*;
 

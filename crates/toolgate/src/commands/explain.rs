@@ -4,10 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use toolgate_contract::{AgentName, Verdict};
-use toolgate_runtime::{
-    Whereabouts,
-    sandbox::WorkspaceMode,
-};
+use toolgate_runtime::{Whereabouts, sandbox::WorkspaceMode};
 
 use crate::{commands::call, problem::Problem, setup::Place, show};
 
