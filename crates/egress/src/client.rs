@@ -198,9 +198,8 @@ impl Inner {
         let url = &errand.url;
         self.pace.wait(&url.host().to_string()).await?;
         let client = self.at_ports.get(&url.port()).unwrap_or(&self.elsewhere);
-        let method = reqwest::Method::from_bytes(errand.method.as_str().as_bytes());
         let request = client
-            .request(method.unwrap_or_default(), url.without_fragment())
+            .request(spoken(errand.method), url.without_fragment())
             .headers(errand.sent.headers.clone())
             .body(errand.body.clone());
         let answer = request.send().await.map_err(|error| fault_of(&error, url))?;
@@ -358,6 +357,18 @@ impl Arrived {
     }
 }
 
+fn spoken(method: Method) -> reqwest::Method {
+    match method {
+        Method::Get => reqwest::Method::GET,
+        Method::Head => reqwest::Method::HEAD,
+        Method::Options => reqwest::Method::OPTIONS,
+        Method::Post => reqwest::Method::POST,
+        Method::Put => reqwest::Method::PUT,
+        Method::Patch => reqwest::Method::PATCH,
+        Method::Delete => reqwest::Method::DELETE,
+    }
+}
+
 fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
@@ -509,6 +520,11 @@ fn tls(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::Ipv4Addr,
+    };
+
     use super::*;
 
     fn client(internal: &[&str]) -> Client {
@@ -533,6 +549,35 @@ mod tests {
             answered.map_err(|fault| (fault.code.into_owned(), fault.message)),
             message.map_err(|m| ("address_refused".to_owned(), m))
         );
+    }
+
+    /// If the underlying client ever dials somebody whom the judge did not admit, the answer is not read.
+    #[tokio::test]
+    async fn whoever_was_dialled_by_mistake_is_not_heard() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let (mut visitor, _) = listener.accept().unwrap();
+            let _ = visitor.read(&mut [0; 1024]);
+            visitor.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret").unwrap();
+        });
+        let lenient = Names {
+            judge: Judge::new(Internal::parse(&["127.0.0.1".into()]).unwrap()),
+            look_ups: LookUps::new(
+                Resolver::Given(Arc::new(|_| Ok(vec![Ipv4Addr::LOCALHOST.into()]))),
+                1,
+                Duration::from_secs(1),
+            ),
+            port: NO_PORT,
+        };
+        let mut inner = Arc::into_inner(client(&[]).0).unwrap();
+        inner.elsewhere = build("toolgate", &tls(&[]).unwrap(), lenient).unwrap();
+        let client = Client(Arc::new(inner));
+        let request = WebRequest::get(format!("http://www.rebinding.org:{port}/"));
+        let fault = client.send(&request, &Within::Public, &[]).await.unwrap_err();
+        assert_eq!(fault.code, "address_refused");
+        let message = format!("`127.0.0.1:{port}` answers for `www.rebinding.org`, and may not be reached for it");
+        assert_eq!(fault.message, message);
     }
 
     #[test]

@@ -244,3 +244,28 @@ impl Wall {
         Self::ALL.into_iter().find(|wall| wall.as_str() == word)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_an_opening_makes_another_room() {
+        let hosts = || vec!["example.com:443".to_owned()];
+        let openings = [
+            Opening::default(),
+            Opening { hosts: hosts(), ..Opening::default() },
+            Opening { hosts: hosts(), internal: vec!["example.com".into()], ..Opening::default() },
+            Opening { hosts: hosts(), name_servers: vec!["10.0.0.53:53".parse().unwrap()], ..Opening::default() },
+            Opening {
+                hosts: hosts(),
+                pinned: BTreeMap::from([("example.com".to_owned(), vec!["1.1.1.1".parse().unwrap()])]),
+                ..Opening::default()
+            },
+        ];
+        let rooms = openings.map(|opening| RoomSpec { egress: Egress::Allow(opening), ..RoomSpec::bare() });
+        let digests: BTreeSet<String> = rooms.iter().map(|spec| spec.digest().unwrap().to_string()).collect();
+        assert_eq!(digests.len(), rooms.len());
+        assert!(rooms[0].egress.opening().is_none(), "an empty list is nobody");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use toolgate_contract::WebRequest;
+use toolgate_contract::{Method, WebRequest};
 use toolgate_egress::{Client, ClientTerms, Within};
 use toolgate_guard::url::Host;
 
@@ -27,6 +27,20 @@ async fn an_internal_host_is_asked_and_answers() {
     assert!(request.starts_with("GET /a?b HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("host: site.test:{}\r\n", server.port())), "{request}");
     assert!(request.contains("user-agent: Toolgate/1.0\r\n"), "{request}");
+}
+
+#[tokio::test]
+async fn every_method_is_spoken_as_it_is() {
+    let server = Server::new(|request| match request.starts_with("HEAD") {
+        true => b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+        false => ok("done"),
+    });
+    let client = client(&["site.test"]);
+    for method in Method::ALL {
+        let request = WebRequest { method, body: b"x".to_vec(), ..WebRequest::get(server.url("site.test", "/")) };
+        client.send(&request, &Within::Public, &[]).await.unwrap();
+    }
+    assert_eq!(server.asked(), Method::ALL.map(|method| format!("{method} / HTTP/1.1")));
 }
 
 #[tokio::test]
