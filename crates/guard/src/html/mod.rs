@@ -9,6 +9,7 @@
 //! it out. Text of a page comes out as text: it cannot become a heading, a link or a code block of the markdown.
 
 mod decode;
+mod hidden;
 mod links;
 mod main_part;
 mod metadata;
@@ -28,7 +29,7 @@ pub use tables::Table;
 
 use links::Base;
 use render::{Voice, render};
-use tree::{Element, NodeId, Step, Tree};
+use tree::{Element, Kind, NodeId, Step, Tree};
 
 /// A page that was read.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Document {
     tree: Tree,
     /// For every node: it and what it holds is not read.
     unread: Vec<bool>,
+    /// What is not read because no reader of the page would see it.
+    hidden: Vec<NodeId>,
 }
 
 /// What a page has to say.
@@ -57,8 +60,8 @@ impl Document {
     /// Reads a page. There is no page that cannot be read.
     pub fn read(html: &str) -> Self {
         let tree = tokens::tree(html);
-        let unread = unread::marks(&tree);
-        Self { tree, unread }
+        let (unread, hidden) = unread::marks(&tree);
+        Self { tree, unread, hidden }
     }
 
     /// Was the page so large or so tangled that its end was left out?
@@ -69,6 +72,41 @@ impl Document {
     /// What is shown of the page, as plain text: a line for every block, lists with their marks, code as it is.
     pub fn text(&self) -> String {
         render(self, self.tree.body(), Voice::Plain, &Base::none(), &|_| false)
+    }
+
+    /// The texts that a reader of the page would not see, as far as they say anything: at most fifty, shortened.
+    pub fn hidden(&self) -> Vec<String> {
+        const MOST: usize = 50;
+        const LONGEST: usize = 1_000;
+        let text = |node: NodeId| {
+            let mut said = String::new();
+            for step in self.tree.walk(node) {
+                if let Step::Enter(id) = step
+                    && let Kind::Text(text) = self.tree.kind(id)
+                {
+                    said.push_str(text);
+                }
+                if said.len() > LONGEST {
+                    break;
+                }
+            }
+            let mut plain = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            plain.truncate(plain.floor_char_boundary(LONGEST));
+            plain
+        };
+        let outermost = self.hidden.iter().filter(|node| !self.is_in_hidden(**node));
+        outermost.map(|node| text(*node)).filter(|text| !text.is_empty()).take(MOST).collect()
+    }
+
+    fn is_in_hidden(&self, node: NodeId) -> bool {
+        let mut above = self.tree.parent(node);
+        while let Some(id) = above {
+            if self.is_unread(id) {
+                return true;
+            }
+            above = self.tree.parent(id);
+        }
+        false
     }
 
     /// The main part, and what there is to know about the page. `address` is where the page was found.

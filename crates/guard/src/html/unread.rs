@@ -2,13 +2,28 @@
 //!
 //! Every reading of a page leaves out what is marked here, so whatever else turns out to be hidden is marked here, too.
 
-use super::tree::Tree;
+use super::{
+    hidden::{Sheets, is_hidden},
+    tree::{NodeId, Tree},
+};
 
-/// For every node: is it left out, with all it holds?
-pub(super) fn marks(tree: &Tree) -> Vec<bool> {
-    tree.ids()
-        .map(|id| tree.element(id).is_some_and(|element| !element.is_html() || is_noise(element.name())))
-        .collect()
+/// For every node: is it left out, with all it holds? And those that are left out because they are hidden.
+pub(super) fn marks(tree: &Tree) -> (Vec<bool>, Vec<NodeId>) {
+    let sheets = Sheets::of(tree);
+    let mut hidden = Vec::new();
+    let marks = tree
+        .ids()
+        .map(|id| {
+            let Some(element) = tree.element(id) else { return false };
+            let is_noise = !element.is_html() || is_noise(element.name());
+            let is_hidden = !is_noise && is_hidden(tree, id, element, &sheets);
+            if is_hidden {
+                hidden.push(id);
+            }
+            is_noise || is_hidden
+        })
+        .collect();
+    (marks, hidden)
 }
 
 /// Elements whose text is for programs, or for those whose browser cannot show them.

@@ -16,7 +16,7 @@ pub(crate) mod web_search;
 
 use toolgate_contract::{Needs, Network, Truncated, Unit};
 
-use crate::files::text::prefix;
+use crate::files::text::{prefix, remark};
 
 /// What a tool needs that sends a request.
 const NEEDS: Needs = Needs { network: Network::Fenced, ..Needs::NOTHING };
@@ -31,6 +31,13 @@ fn shown(text: &str, max_length: usize) -> (String, Option<Truncated>) {
     let (shown_bytes, total) = (shown.len() as u64, text.len() as u64);
     let cut = (shown_bytes < total).then_some(Truncated { shown: shown_bytes, total, unit: Unit::Bytes });
     (shown.to_owned(), cut)
+}
+
+/// Says that a page holds text it does not show. What that says is nobody's business: a person would not have read it.
+fn tell_hidden(said: &mut String, parts: u64) {
+    if parts > 0 {
+        remark(said, &format!("{parts} parts of the page that nobody would see are left out"));
+    }
 }
 
 /// Do servers take the method from a header of this name? What looks like a question is then an order.

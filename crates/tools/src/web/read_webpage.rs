@@ -14,6 +14,7 @@ use super::{
     fault::{HTTP_STATUS, NOT_A_PAGE, refuse_status},
     shown,
     target::talks_to,
+    tell_hidden,
 };
 use crate::{
     Answer, Cx, Tool,
@@ -92,6 +93,8 @@ struct Output {
     links: Vec<Link>,
     /// How many links there are.
     link_count: u64,
+    /// How many parts of the page hold text that no reader of it would see. They are left out.
+    hidden_parts: u64,
     /// The addresses that sent on, in order.
     redirects: Vec<String>,
 }
@@ -118,9 +121,11 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let body = body::read(&response);
     cx.check()?;
 
-    let (page, is_cut_page) = match body.content {
-        Content::Page(document) => (document.page(Some(&response.url)), document.is_cut()),
-        Content::Text(text) => (plain(text), false),
+    let (page, is_cut_page, hidden_parts) = match body.content {
+        Content::Page(document) => {
+            (document.page(Some(&response.url)), document.is_cut(), document.hidden().len() as u64)
+        }
+        Content::Text(text) => (plain(text), false, 0),
         Content::Binary => {
             let kind = body.content_type.as_deref().unwrap_or("no type");
             let message = format!("`{}` is no page but {}", brief(&response.url), brief(kind));
@@ -142,6 +147,7 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     if is_cut_page {
         remark(&mut said, "the page is too large to be read to its end");
     }
+    tell_hidden(&mut said, hidden_parts);
     tell_cut(&mut said, cut, "", "; for more raise `max_length`, at most 500000");
     list(&mut said, &links, link_count);
     let output = Output {
@@ -154,6 +160,7 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
         truncated: cut.is_some() || is_cut_page,
         links,
         link_count,
+        hidden_parts,
         redirects: response.redirects,
     };
     Ok(Answer::with_text(output, said).truncated(cut))
@@ -204,7 +211,7 @@ mod tests {
         let expected = json!({
             "url": URL, "title": "T", "description": "D", "language": "en",
             "markdown": "# H\n\na [b](https://example.com/x) # c\n\n- d", "text_length": 42, "truncated": false,
-            "links": [{ "text": "b", "url": "https://example.com/x" }], "link_count": 1, "redirects": [],
+            "links": [{ "text": "b", "url": "https://example.com/x" }], "link_count": 1, "hidden_parts": 0, "redirects": [],
         });
         assert_eq!((output.structured, output.truncated), (expected, None));
         let text = "T\nhttps://example.com/\n\n# H\n\na [b](https://example.com/x) # c\n\n- d\n\nLinks:\n- b: https://example.com/x";
