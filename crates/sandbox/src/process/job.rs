@@ -97,6 +97,8 @@ struct Begun {
 fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Option<Begun>, Failure>)> {
     let waited = sys::stand_aside(|| {
         let walls = program::go_behind_walls(room, None);
+        // An order that was not rehearsed takes longer, and that is all.
+        let _ = program::rehearse();
         let Some(job) = Taken::receive(keeper) else { return (None, None) };
         if job.order.terminal.is_some() {
             // Behind the walls there is no way to one.

@@ -85,6 +85,27 @@ pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> 
     Ok(facts)
 }
 
+/// Goes through the motions with an order for nothing. A new process has the code and the memory of the old one, but the
+/// kernel lays out each page when it is first used; a real order would wait for fifteen of them.
+pub(super) fn rehearse() -> io::Result<()> {
+    let (ours, theirs) = wire::pair()?;
+    let order = Order {
+        argv: vec!["true".into()],
+        env: vec![("PATH".into(), "/usr/bin".into())],
+        root: "/".into(),
+        cwd: ".".into(),
+        terminal: None,
+        memory_held: false,
+        pids_held: false,
+    };
+    wire::send(&ours, &order, &[ours.as_fd()])?;
+    if let Some(taken) = Taken::receive(&theirs) {
+        // Whether there is such a program does not matter.
+        let _ = read(&taken.order);
+    }
+    Ok(())
+}
+
 /// Everything between an order and its program. `walls` is what stands around this process.
 pub(super) fn prepare(
     room: &Room,
@@ -114,14 +135,7 @@ fn try_prepare(room: &Room, taken: &Taken, terminal: Option<BorrowedFd<'_>>) -> 
         // Counted in the room's own user namespace; the keeper and the waiting inits are in it as well.
         limit_to(Resource::Nproc, u64::from(room.limits.pids) + 4)?;
     }
-    let cwd = open_cwd(order).map_err(Failure::at(ENTER_DIRECTORY))?;
-    let Some(program) = find(order) else { return Ok(None) };
-    let program = Program {
-        path: CString::new(program).map_err(Failure::at("pass a path"))?,
-        argv: words(order.argv.iter().cloned()).map_err(Failure::at("pass the arguments"))?,
-        env: words(order.env.iter().map(|(name, value)| format!("{name}={value}")))
-            .map_err(Failure::at("pass the environment"))?,
-    };
+    let Some((cwd, program)) = read(order)? else { return Ok(None) };
     for way in taken.cgroups() {
         // It alone joins: whoever watches it must outlive it.
         rustix::io::write(way, b"0").map_err(Failure::at("join a cgroup"))?;
@@ -136,6 +150,19 @@ fn try_prepare(room: &Room, taken: &Taken, terminal: Option<BorrowedFd<'_>>) -> 
     connect(streams).map_err(Failure::at("connect the streams"))?;
     sys::close_from(3).map_err(Failure::at("connect the streams"))?;
     Ok(Some(program))
+}
+
+/// What an order names: where to start, and what. `None`: there is no such program.
+fn read(order: &Order) -> Result<Option<(OwnedFd, Program)>, Failure> {
+    let cwd = open_cwd(order).map_err(Failure::at(ENTER_DIRECTORY))?;
+    let Some(program) = find(order) else { return Ok(None) };
+    let program = Program {
+        path: CString::new(program).map_err(Failure::at("pass a path"))?,
+        argv: words(order.argv.iter().cloned()).map_err(Failure::at("pass the arguments"))?,
+        env: words(order.env.iter().map(|(name, value)| format!("{name}={value}")))
+            .map_err(Failure::at("pass the environment"))?,
+    };
+    Ok(Some((cwd, program)))
 }
 
 /// The directory to start in, opened so that no link on the way leads out of the workspace.

@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::OwnedFd,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,9 @@ use crate::{
 
 /// How often the caller's wish and the counters are looked at.
 const TICK: Duration = Duration::from_millis(20);
+/// How long the last word of a job is waited for without falling asleep, once both of its streams have ended. It comes
+/// in a fraction of this, and being woken up takes as long as that.
+const AWAKE: Duration = Duration::from_micros(100);
 /// How long a room gets to end a job that was killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -105,6 +109,7 @@ pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> See
     let mut over: Option<Over> = None;
     let mut lost = false;
     let mut drain_until = None;
+    let mut awake_until = None;
     let mut next_tick = Instant::now();
     let mut buffer = vec![0; 64 * 1024];
 
@@ -140,8 +145,13 @@ pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> See
             vec![PollFd::new(&running.status, if over.is_some() || lost { PollFlags::empty() } else { PollFlags::IN })];
         fds.extend(outs.iter().flatten().map(|pipe| PollFd::new(*pipe, PollFlags::IN)));
         fds.extend(feed.pipe.iter().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
+        let is_ending = outs.iter().all(Option::is_none) && now < *awake_until.get_or_insert(now + AWAKE);
+        if is_ending {
+            thread::yield_now();
+        }
+        let wait = if is_ending { Duration::ZERO } else { TICK };
         // Interrupted or not, everything is looked at below.
-        let _ = poll(&mut fds, Timespec::try_from(TICK).ok().as_ref());
+        let _ = poll(&mut fds, Timespec::try_from(wait).ok().as_ref());
         let has_news = !fds[0].revents().is_empty();
         drop(fds);
 
