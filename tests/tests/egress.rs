@@ -834,10 +834,9 @@ fn git_is_not_led_inside() {
 /// What programs try whose room has the agent's list: once whom they may reach, and then all the others.
 const KNOCKS: &str = "
 curl -sS -m 5 http://start.example.com/
-for host in inside.example.com mixed.example.com far.example.com 151.101.3.3 127.0.0.1 10.0.0.1 169.254.169.254 [::1]; do
+for host in inside.example.com mixed.example.com far.example.com start.example.com:8080 151.101.3.3 127.0.0.1 10.0.0.1 169.254.169.254 [::1]; do
     curl -sS -m 5 http://$host/
 done
-curl -sS -m 5 http://start.example.com:8080/
 curl -sS -m 5 --resolve start.example.com:80:10.0.0.1 http://start.example.com/
 curl -sS -m 5 --connect-to ::127.0.0.1:80 http://start.example.com/
 curl -sS -m 5 -H 'Host: inside.example.com' http://start.example.com/
