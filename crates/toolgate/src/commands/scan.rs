@@ -155,11 +155,11 @@ fn secret_found(found: &secrets::Secret) -> Value {
 
 /// The text without its secrets. Tags tell equal from unequal within one run and mean nothing beyond it.
 fn redacted(text: &str) -> String {
-    let redactor = secrets::Redactor { key: uuid_key() };
+    let redactor = secrets::Redactor { key: key_of_this_run() };
     redactor.redact(text).0.into_owned()
 }
 
-fn uuid_key() -> [u8; 32] {
+fn key_of_this_run() -> [u8; 32] {
     static KEY: std::sync::OnceLock<[u8; 32]> = std::sync::OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = [0; 32];
