@@ -45,7 +45,7 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
     let broker = house.connections.broker();
     let arguments = redact_value(broker.redact_value(call.arguments.clone()), &house.redactor);
     let mut trip = Trip::start(&call, arguments);
-    let walked = walk(&house, &call, &watch, &mut trip).await.map_err(|stop| stop.without_secrets(broker));
+    let walked = walk(&house, &call, &watch, &mut trip).await.map_err(|stop| stop.without_secrets(&house));
     let (mut outcome, raw, mut fatal) = answer(&call, &trip, walked);
     outcome.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
 
@@ -521,13 +521,14 @@ impl From<Fault> for Stop {
 }
 
 impl Stop {
-    fn without_secrets(self, broker: &Broker) -> Self {
+    /// Neither what a connection was given nor what looks like a credential is told in a fault.
+    fn without_secrets(self, house: &House) -> Self {
+        let plain = |text: String| house.redactor.redact(&house.connections.broker().redact(&text)).0.into_owned();
+        let fault = |fault: Fault| Fault { message: plain(fault.message), remedy: plain(fault.remedy), ..fault };
         match self {
-            Self::Fault(fault) => Self::Fault(broker.redact_fault(fault)),
-            Self::Pending { approval, message } => {
-                Self::Pending { approval, message: broker.redact(&message).into_owned() }
-            }
-            Self::Fatal(fatal, fault) => Self::Fatal(fatal, broker.redact_fault(fault)),
+            Self::Fault(why) => Self::Fault(fault(why)),
+            Self::Pending { approval, message } => Self::Pending { approval, message: plain(message) },
+            Self::Fatal(fatal, why) => Self::Fatal(fatal, fault(why)),
         }
     }
 }

@@ -619,3 +619,17 @@ async fn a_command_is_read_before_it_runs_and_its_answer_says_what_was_read() {
     let reasons = house.store.ended.lock().unwrap()[0].record.decision.clone().unwrap().reasons;
     assert_eq!(reasons[0].rule, "command_rule");
 }
+
+#[tokio::test]
+async fn no_fault_tells_a_credential() {
+    let key = format!("AKIA{}", "Z7Q3M5X2K6W4N6PB");
+    let said = key.clone();
+    let house = house(vec![reading(probe(), move |_, _| {
+        Err(Fault::failed("odd", format!("the key `{said}` is refused"), format!("Use another than {said}.")))
+    })]);
+    let outcome = house.call("probe", json!({ "text": format!("aws_access_key_id={key}") })).await;
+    assert_eq!(short(&outcome), (Status::Failed, Some("odd")));
+    assert!(outcome.text.contains("[redacted:"), "{}", outcome.text);
+    let record = format!("{outcome:?} {:?}", house.store.ended.lock().unwrap());
+    assert!(!record.contains(&key), "{record}");
+}

@@ -331,3 +331,12 @@ async fn a_program_is_led_to_the_server_git_is_at_and_a_request_to_the_api() {
     check(true, "https://api.github.com", "github.com:443");
     check(true, "https://git.example.org/api/v3", "git.example.org:443");
 }
+
+#[tokio::test]
+async fn credentials_for_one_path_of_a_server_are_not_given_to_git() {
+    let config = "connections: { crm: { base_url: 'https://shared.example.org/crm/api', auth: none } }\n";
+    let def = ToolDef { needs: Needs { exec: true, ..declared().needs }, ..declared() };
+    let house = house(config, vec![asking(def)]);
+    let call = house.runtime.call(&AgentName::from("default"), "ask", json!({ "url": "x", "connection": "crm" }));
+    assert_eq!(house.runtime.explain(&call).unwrap_err().code, "connection_mismatch");
+}
