@@ -18,7 +18,7 @@ use toolgate_contract::{
     Outcome, Raw, Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, ConnectionTerms, Decision, Permit, Request, decide, read_command};
-use toolgate_guard::{flow::Because, json, shell::policy::Judgement};
+use toolgate_guard::{clean as hidden, flow::Because, injection, json, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
@@ -117,9 +117,15 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
 
     let ran = run(entry, hands, slot, input, watch, trip.begun).await;
     trip.note_walls(walls, ledger.as_ref());
-    let output = without_secrets(ran?, house.connections.broker());
-    admit_output(entry, &output)?;
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
+    // A fault may quote what a server or a file says, and that is somebody else's word like any answer.
+    let output = ran.inspect_err(|stop| {
+        let said = stop.message();
+        let ordered = injection::judge(said).verdict != injection::Verdict::Clean;
+        house.conversations.heard(&deed, source, &Value::from(said), ordered);
+    })?;
+    let output = without_secrets(output, house.connections.broker());
+    admit_output(entry, &output)?;
     let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
     let cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
     house.conversations.heard(&deed, source, &cleaned.structured, cleaned.ordered);
@@ -521,9 +527,19 @@ impl From<Fault> for Stop {
 }
 
 impl Stop {
-    /// Neither what a connection was given nor what looks like a credential is told in a fault.
+    fn message(&self) -> &str {
+        match self {
+            Self::Fault(fault) | Self::Fatal(_, fault) => &fault.message,
+            Self::Pending { message, .. } => message,
+        }
+    }
+
+    /// Neither what a connection was given nor what looks like a credential is told in a fault, nor anything nobody sees.
     fn without_secrets(self, house: &House) -> Self {
-        let plain = |text: String| house.redactor.redact(&house.connections.broker().redact(&text)).0.into_owned();
+        let plain = |text: String| {
+            let told = house.redactor.redact(&house.connections.broker().redact(&text)).0.into_owned();
+            hidden::clean(&told).0.into_owned()
+        };
         let fault = |fault: Fault| Fault { message: plain(fault.message), remedy: plain(fault.remedy), ..fault };
         match self {
             Self::Fault(why) => Self::Fault(fault(why)),
