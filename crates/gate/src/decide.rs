@@ -20,6 +20,8 @@ pub struct Request<'a> {
     pub action: &'a ActionType,
     /// What it would do.
     pub effects: &'a [Effect],
+    /// What else it amounts to: spending, or spending more than there is.
+    pub also: &'a [ActionType],
     /// How much is at stake.
     pub risk: Risk,
     /// What was made of the command it would start; none where it starts none, or that is not known yet.
@@ -36,6 +38,11 @@ impl Request<'_> {
     /// The strictest class that applies: the declared one or that of an effect.
     pub fn class(&self) -> SafetyClass {
         self.effects.iter().map(|effect| effect.kind.class()).fold(self.def.safety, SafetyClass::max)
+    }
+
+    /// Everything it amounts to.
+    fn actions(&self) -> impl Iterator<Item = &ActionType> {
+        std::iter::once(self.action).chain(self.also)
     }
 }
 
@@ -106,18 +113,31 @@ pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision
     let Some(granted) = allowed(policy, agent, request).or_else(|| level_permits(policy, agent, request)) else {
         return Decision::Deny(vec![nothing_speaks(agent, request)]);
     };
-    // A level's approval constraint tightens what was granted; it never grants anything by itself.
-    if let Some(source) = agent.constraints.requires_approval.get(request.action) {
-        let text = format!("action `{}` requires approval for this agent", request.action);
-        return Decision::Ask(1, vec![reason("requires_approval", text, source), granted]);
+    let mut asks = tightened(agent, request);
+    if !asks.is_empty() {
+        asks.push(granted);
+        return Decision::Ask(1, asks);
     }
     Decision::Allow(Permit { needs: request.def.needs, constraints: agent.constraints.clone() }, vec![granted])
+}
+
+/// A level's approval constraint and the agent's autonomy tighten what was granted; they never grant anything by themselves.
+fn tightened(agent: &Agent, request: &Request<'_>) -> Vec<Reason> {
+    let mut asks = Vec::new();
+    for action in request.actions() {
+        if let Some(source) = agent.constraints.requires_approval.get(action) {
+            let text = format!("action `{action}` requires approval for this agent");
+            asks.push(reason("requires_approval", text, source));
+        }
+        asks.extend(agent.autonomy.value.asks(action).map(|text| reason("autonomy", text, &agent.autonomy.source)));
+    }
+    asks
 }
 
 fn denied(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reason> {
     let name = &*request.def.name;
     for rules in [&policy.rules, &agent.rules] {
-        if let Some((what, source)) = rules.denied.entry(name, request.action) {
+        if let Some((what, source)) = request.actions().find_map(|action| rules.denied.entry(name, action)) {
             return Some(reason("denied", format!("{what} is on the denied list"), source));
         }
     }
@@ -183,7 +203,7 @@ fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<R
             people = people.max(count.value);
             reasons.push(reason("ask_class", format!("class `{}` needs approval", request.class()), &count.source));
         }
-        if let Some((what, source)) = rules.ask.entry(name, request.action) {
+        if let Some((what, source)) = request.actions().find_map(|action| rules.ask.entry(name, action)) {
             reasons.push(reason("ask", format!("{what} is on the list of what must be asked"), source));
         }
     }

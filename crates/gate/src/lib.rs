@@ -12,8 +12,12 @@
 //! 4. **level**: the categories the agent's access level permits;
 //! 5. no.
 //!
+//! What was allowed may still be asked about: by the level's approval constraint, and by the agent's [`Autonomy`].
+//!
 //! A [`Permit`] has private fields and is made in one place, so "run without asking" does not compile.
 
+mod approval;
+mod autonomy;
 mod command;
 pub mod condition;
 mod connection;
@@ -21,6 +25,8 @@ mod constraint;
 mod decide;
 mod policy;
 
+pub use approval::{ApprovalRules, Asked, Due, Silence, Step, Tier, Timeout, covers};
+pub use autonomy::{Autonomy, Preset};
 pub use command::{Meant, OwnRules, read_command};
 pub use connection::{ConnectionTerms, OnWrite};
 pub use constraint::{CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, TerminalMode};

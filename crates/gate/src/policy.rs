@@ -12,7 +12,7 @@ use toolgate_contract::{
 
 use toolgate_guard::shell::profiles::Profile;
 
-use crate::{Constraints, OwnRules};
+use crate::{ApprovalRules, Autonomy, Constraints, OwnRules, Preset};
 
 /// A value and the line that set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -77,6 +77,8 @@ pub struct Agent {
     pub constraints: Arc<Constraints>,
     /// Which commands it may run; none leaves that to its terminal constraint.
     pub profile: Option<Sourced<Profile>>,
+    /// What it does without asking.
+    pub autonomy: Sourced<Autonomy>,
 }
 
 /// What a level permits.
@@ -132,6 +134,8 @@ pub struct Policy {
     pub tools: BTreeMap<String, Sourced<Permission>>,
     /// The operator's own rules about commands.
     pub commands: OwnRules,
+    /// How questions to people are handled.
+    pub approvals: ApprovalRules,
     /// How strictly words are followed.
     pub flow: Sourced<FlowMode>,
     /// The action types there are.
@@ -156,6 +160,7 @@ impl Policy {
             levels: Level::ALL.iter().map(|level| (*level, LevelRights::of(*level))).collect(),
             tools: BTreeMap::new(),
             commands: OwnRules::default(),
+            approvals: ApprovalRules::default(),
             flow: Sourced::built_in(FlowMode::Origin),
             actions: ActionRegistry::default(),
         }
@@ -171,6 +176,7 @@ impl Agent {
     /// An agent with nothing of its own.
     pub fn at(name: AgentName, level: Sourced<Level>) -> Self {
         let constraints = Arc::new(Constraints::of(level.value));
-        Self { name, level, roles: BTreeSet::new(), rules: Rules::default(), constraints, profile: None }
+        let autonomy = Sourced::built_in(Autonomy::preset(Preset::Full, &ActionRegistry::default()));
+        Self { name, level, roles: BTreeSet::new(), rules: Rules::default(), constraints, profile: None, autonomy }
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use proptest::{prelude::*, sample::subsequence};
 use toolgate_contract::{
-    ActionType, AgentName, Category, CommandForm, CommandLine, Decided, Effect, EffectKind, Level, Needs, Network,
-    Permission, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
+    ActionRegistry, ActionType, AgentName, Category, CommandForm, CommandLine, Decided, Effect, EffectKind, Level,
+    Needs, Network, Permission, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
 };
 use toolgate_gate::{
-    Agent, ConnectionTerms, Constraints, Decision, Listed, NetworkMode, OnWrite, Policy, Request, Rules, Sourced,
-    decide, read_command,
+    Agent, Autonomy, ConnectionTerms, Constraints, Decision, Listed, NetworkMode, OnWrite, Policy, Preset, Request,
+    Rules, Sourced, decide, read_command,
 };
 use toolgate_guard::shell::Place;
 
@@ -30,6 +30,7 @@ fn judge(policy: &Policy, agent: &Agent, def: &ToolDef, effects: &[Effect]) -> D
         def,
         action: &def.action,
         effects,
+        also: &[],
         risk: Risk::Low,
         command: None,
         connection: None,
@@ -192,6 +193,7 @@ fn a_connection_binds_as_its_operator_said() {
             def: &def,
             action: &def.action,
             effects: &effects,
+            also: &[],
             risk: Risk::Low,
             command: None,
             connection: Some(&connection),
@@ -242,6 +244,7 @@ fn privileged_wants_two_people_and_financial_one() {
             def: &def,
             action: &def.action,
             effects: &[],
+            also: &[],
             risk: Risk::Low,
             command: None,
             connection: None,
@@ -297,6 +300,7 @@ fn a_condition_about_arguments_neither_hides_a_tool_nor_runs_it() {
             def: &def,
             action: &def.action,
             effects: &[],
+            also: &[],
             risk: Risk::Low,
             command: None,
             connection: None,
@@ -379,6 +383,7 @@ fn what_a_command_is_refused_or_asked_for_is_so_whatever_is_allowed() {
             def: &def,
             action: &def.action,
             effects: &meant.effects,
+            also: &[],
             risk: meant.risk,
             command: Some(&meant.judgement),
             connection: None,
@@ -416,6 +421,7 @@ fn a_command_that_names_a_host_is_held_against_the_allowlist() {
             def: &def,
             action: &def.action,
             effects: &meant.effects,
+            also: &[],
             risk: meant.risk,
             command: Some(&meant.judgement),
             connection: None,
@@ -435,4 +441,54 @@ fn a_command_that_names_a_host_is_held_against_the_allowlist() {
         assert_eq!((script, verdict(NetworkMode::AllowlistOnly, script)), (script, listed));
         assert_eq!((script, verdict(NetworkMode::None, script)), (script, none));
     }
+}
+
+#[test]
+fn autonomy_turns_a_yes_into_a_question_and_never_a_no_into_one() {
+    let policy = Policy::built_in();
+    for preset in Preset::ALL {
+        for (level, action, class) in everything() {
+            let def = tool(action, class);
+            let free = judge(&policy, &agent(level), &def, &[]);
+            let autonomy = Sourced::built_in(Autonomy::preset(*preset, &policy.actions));
+            let held = judge(&policy, &Agent { autonomy: autonomy.clone(), ..agent(level) }, &def, &[]);
+            let expected = match free.verdict {
+                Verdict::Allow if !autonomy.value.auto.contains(action) => Verdict::Ask,
+                other => other,
+            };
+            assert_eq!(held.verdict, expected, "{preset} {level} {action} {class}");
+        }
+    }
+}
+
+#[test]
+fn what_a_call_also_amounts_to_is_judged_like_what_it_does() {
+    let def = tool(&ActionType::CodeRead, SafetyClass::Read);
+    let check = |change: &dyn Fn(&mut Policy, &mut Agent), expected: (Verdict, &str)| {
+        let (mut policy, mut agent) = (Policy::built_in(), agent(Level::Elevated));
+        change(&mut policy, &mut agent);
+        let request = Request {
+            def: &def,
+            action: &def.action,
+            effects: &[],
+            also: &[ActionType::BudgetExceed],
+            risk: Risk::Low,
+            command: None,
+            connection: None,
+            origin: None,
+            arguments: Some(&serde_json::Value::Null),
+        };
+        let decided = decide(&policy, &agent, &request).decided();
+        assert_eq!((decided.verdict, decided.reasons[0].rule), expected);
+    };
+    check(&|_, _| {}, (Verdict::Allow, "level"));
+    check(&|policy, _| policy.rules.denied = listing(&[ActionType::BudgetExceed]), (Verdict::Deny, "denied"));
+    check(&|_, agent| agent.rules.ask = listing(&[ActionType::BudgetExceed]), (Verdict::Ask, "ask"));
+    check(
+        &|_, agent| {
+            let semi = Autonomy::preset(Preset::Semi, &ActionRegistry::default());
+            agent.autonomy = Sourced::built_in(semi);
+        },
+        (Verdict::Ask, "autonomy"),
+    );
 }

@@ -106,6 +106,7 @@ impl House {
             def,
             action: &def.action,
             effects: &[],
+            also: &[],
             risk,
             command: None,
             connection: None,

@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, Call, CallId, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency, Intent, Network,
+    ActionType, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency, Intent, Network,
     Outcome, Raw, Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, ConnectionTerms, Decision, Permit, Request, decide, read_command};
@@ -165,6 +165,8 @@ fn admit_input(house: &House, entry: &Entry, arguments: &Value) -> Result<Value,
 pub(crate) struct Meaning {
     pub(crate) action: ActionType,
     pub(crate) effects: Vec<Effect>,
+    /// What else it amounts to.
+    also: Vec<ActionType>,
     pub(crate) risk: Risk,
     pub(crate) class: SafetyClass,
     /// What was made of the command it would start.
@@ -179,7 +181,7 @@ impl Meaning {
         let def = &entry.tool.def;
         let risk = house.policy().actions.risk(&def.action);
         let (action, class) = (def.action.clone(), def.safety);
-        Self { action, effects: Vec::new(), risk, class, command: None, connection: None }
+        Self { action, effects: Vec::new(), also: Vec::new(), risk, class, command: None, connection: None }
     }
 
     pub(crate) fn request<'a>(
@@ -192,6 +194,7 @@ impl Meaning {
             def: &entry.tool.def,
             action: &self.action,
             effects: &self.effects,
+            also: &self.also,
             risk: self.risk,
             command: self.command.as_ref(),
             connection: self.connection.as_ref(),
@@ -266,7 +269,9 @@ fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Resul
         *target = shortened(std::mem::take(target));
     }
     let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
-    Ok(Meaning { action, effects, risk, class, command, connection })
+    // What costs minutes or money is spending, whatever else it is.
+    let also = if def.cost == CostTier::Expensive { vec![ActionType::BudgetSpend] } else { Vec::new() };
+    Ok(Meaning { action, effects, also, risk, class, command, connection })
 }
 
 /// A tool names a connection, and not the machine behind it nor what it proves itself with.
