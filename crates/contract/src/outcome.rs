@@ -58,8 +58,12 @@ pub struct Finding {
     pub kind: String,
     /// Which rule saw it.
     pub rule: String,
+    /// The risk it speaks of, by its number in the OWASP list for agentic applications, such as `ASI01`.
+    pub owasp: &'static str,
     /// Where.
     pub span: Span,
+    /// What it says or hid, fit to be shown; none where there is no more to tell.
+    pub detail: Option<String>,
 }
 
 /// The answer to one call. Field order is the order on the wire.

@@ -18,6 +18,7 @@ pub mod html;
 pub mod injection;
 pub mod json;
 pub mod names;
+pub mod owasp;
 pub mod route;
 pub mod secrets;
 pub mod shell;

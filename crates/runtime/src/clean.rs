@@ -9,6 +9,7 @@ use toolgate_guard::{
     clean::{self as guard, Findings, Kind},
     cut,
     injection::{self, Judged, Verdict},
+    owasp,
     secrets::Redactor,
 };
 use toolgate_tools::Output;
@@ -43,7 +44,7 @@ pub(crate) fn clean(output: Output, caps: &Caps, from: Option<&str>, redactor: &
     let too_long = seen.len() > caps.output_bytes || seen.lines().count() > caps.output_lines;
     let too_big = longest(&structured) > caps.output_bytes;
     if matches!(seen, Cow::Borrowed(_)) && judged.is_none() && !hides && !too_long && !too_big {
-        let findings = told(&findings).into_iter().chain(secrets).collect();
+        let findings = told(&findings, redactor).into_iter().chain(secrets).collect();
         return Cleaned { text, structured, truncated, ordered: false, findings, raw: None };
     }
     let raw = Raw(json!({ "text": text, "structured": structured }).to_string().into_bytes());
@@ -52,11 +53,13 @@ pub(crate) fn clean(output: Output, caps: &Caps, from: Option<&str>, redactor: &
     let cut_structured = shorten(&mut structured, caps.output_bytes);
     // What the body itself left out is the larger loss, so it is the one that is typed.
     let truncated = truncated.or(cut_text).or(cut_structured);
-    let mut findings = told(&findings);
+    let mut findings = told(&findings, redactor);
     findings.extend(secrets);
     if let (Some(judged), Some(from)) = (&judged, from) {
         text = fenced(&text, from, judged);
-        findings.extend(judged.hits.iter().map(|hit| found("injection", hit.rule, &hit.span)));
+        findings.extend(
+            judged.hits.iter().map(|hit| found(owasp::Kind::Injection, hit.rule, &hit.span, hit.detail.clone())),
+        );
     }
     Cleaned { text, structured, truncated, ordered: judged.is_some(), findings, raw: Some(raw) }
 }
@@ -64,8 +67,8 @@ pub(crate) fn clean(output: Output, caps: &Caps, from: Option<&str>, redactor: &
 /// A result without credentials. They go before anything else is done: the record does not keep them either.
 fn without_secrets(text: String, structured: Value, redactor: &Redactor) -> (String, Value, Vec<Finding>) {
     let (plain, found_in_text) = redactor.redact(&text);
-    let rules: BTreeSet<&str> = found_in_text.iter().map(|secret| secret.rule).collect();
-    let findings = rules.into_iter().map(|rule| found("secret", rule, &(0..0))).collect();
+    let rules: BTreeSet<(&str, &str)> = found_in_text.iter().map(|secret| (secret.rule, secret.kind)).collect();
+    let findings = rules.into_iter().map(|(rule, what)| found(owasp::Kind::Secret, rule, &(0..0), what)).collect();
     let text = match plain {
         Cow::Owned(plain) => plain,
         Cow::Borrowed(_) => text,
@@ -104,17 +107,30 @@ fn fenced(text: &str, from: &str, judged: &Judged) -> String {
     )
 }
 
-/// What was found, as an outcome tells it.
-fn told(findings: &Findings) -> Vec<Finding> {
+/// What was found, as an outcome tells it. What was hidden may be a credential, which is not told there either.
+fn told(findings: &Findings, redactor: &Redactor) -> Vec<Finding> {
     let kind = |kind: Kind| match kind {
-        Kind::Escape => "escape",
-        Kind::HiddenText => "hidden_text",
+        Kind::Escape => owasp::Kind::Escape,
+        Kind::HiddenText => owasp::Kind::HiddenText,
     };
-    findings.iter().map(|finding| found(kind(finding.kind), finding.rule, &finding.span)).collect()
+    let tell = |said: &str| redactor.redact(said).0.into_owned();
+    findings
+        .iter()
+        .map(|finding| found(kind(finding.kind), finding.rule, &finding.span, tell(&finding.detail)))
+        .collect()
 }
 
-fn found(kind: &str, rule: &str, span: &Range<usize>) -> Finding {
-    Finding { kind: kind.into(), rule: rule.into(), span: Span { start: span.start, end: span.end } }
+/// A finding. Of what it says only what can be shown is told, and only so much of it.
+pub(crate) fn found(kind: owasp::Kind, rule: &str, span: &Range<usize>, detail: impl AsRef<str>) -> Finding {
+    const MOST: usize = 200;
+    let detail: String = guard::clean(detail.as_ref()).0.chars().filter(|c| !c.is_control()).take(MOST).collect();
+    Finding {
+        kind: kind.as_str().into(),
+        rule: rule.into(),
+        owasp: owasp::of(kind, rule),
+        span: Span { start: span.start, end: span.end },
+        detail: (!detail.is_empty()).then_some(detail),
+    }
 }
 
 /// Is there anything in it to take out? Numbers and names of fields of our own types are plain; a tool may pass on

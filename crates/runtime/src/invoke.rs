@@ -14,17 +14,17 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency, Intent, Network,
-    Outcome, Raw, Reason, Record, Risk, SafetyClass, Span, Status, digest, nearest,
+    ActionType, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency,
+    Intent, Network, Outcome, Raw, Reason, Record, Risk, SafetyClass, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, ConnectionTerms, Decision, Permit, Request, decide, read_command};
-use toolgate_guard::{clean as hidden, flow::Because, injection, json, shell::policy::Judgement};
+use toolgate_guard::{clean as hidden, flow::Because, injection, json, owasp, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
     Whereabouts,
     catalog::{Catalog, Entry},
-    clean::{Cleaned, clean, redact_value},
+    clean::{Cleaned, clean, found, redact_value},
     config::Place,
     conversation::Deed,
     house::{Fatal, House, Watch},
@@ -592,8 +592,7 @@ impl Trip {
             return;
         };
         self.enforced = ledger.enforced().unwrap_or_default();
-        let refused =
-            |text: String| Finding { kind: "egress_refused".into(), rule: text, span: Span { start: 0, end: 0 } };
+        let refused = |text: String| found(owasp::Kind::EgressRefused, "connection", &(0..0), text);
         self.findings = ledger.refused().into_iter().map(refused).collect();
     }
 }

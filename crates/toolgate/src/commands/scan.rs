@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, Read as _, Write, stdin, stdout},
+    ops::Range,
     path::PathBuf,
     process::ExitCode,
 };
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use toolgate_guard::{
     clean, definition,
     injection::{self, Verdict},
-    names, secrets,
+    names, owasp, secrets,
 };
 
 use crate::{problem::Problem, show};
@@ -131,13 +132,13 @@ fn refusal(why: &str) -> Value {
 fn result(text: &str) -> Value {
     let (seen, hidden) = clean::clean(text);
     let judged = injection::judge(&seen);
-    let mut findings: Vec<Value> = hidden
-        .iter()
-        .map(|found| json!({ "kind": found.kind, "rule": found.rule, "span": [found.span.start, found.span.end], "detail": found.detail }))
-        .collect();
-    findings.extend(judged.hits.iter().map(|hit| {
-        json!({ "kind": "injection", "rule": hit.rule, "span": [hit.span.start, hit.span.end], "detail": hit.detail, "owasp": hit.owasp })
-    }));
+    let kind = |kind| match kind {
+        clean::Kind::Escape => owasp::Kind::Escape,
+        clean::Kind::HiddenText => owasp::Kind::HiddenText,
+    };
+    let mut findings: Vec<Value> =
+        hidden.iter().map(|it| found(kind(it.kind), it.rule, &it.span, &redacted(&it.detail))).collect();
+    findings.extend(judged.hits.iter().map(|hit| found(owasp::Kind::Injection, hit.rule, &hit.span, &hit.detail)));
     findings.extend(secrets::find(&seen).iter().map(secret_found));
     json!({ "verdict": word(judged.verdict), "findings": findings, "cleaned": redacted(&seen) })
 }
@@ -149,8 +150,13 @@ fn secret(text: &str) -> Value {
     json!({ "verdict": verdict, "findings": findings, "cleaned": redacted(text) })
 }
 
-fn secret_found(found: &secrets::Secret) -> Value {
-    json!({ "kind": "secret", "rule": found.rule, "span": [found.span.start, found.span.end], "detail": found.kind })
+fn secret_found(secret: &secrets::Secret) -> Value {
+    found(owasp::Kind::Secret, secret.rule, &secret.span, secret.kind)
+}
+
+fn found(kind: owasp::Kind, rule: &str, span: &Range<usize>, detail: &str) -> Value {
+    let owasp = owasp::of(kind, rule);
+    json!({ "kind": kind.as_str(), "rule": rule, "owasp": owasp, "span": [span.start, span.end], "detail": detail })
 }
 
 /// The text without its secrets. Tags tell equal from unequal within one run and mean nothing beyond it.
@@ -174,10 +180,12 @@ fn key_of_this_run() -> [u8; 32] {
 fn of_definition(definition: &Value) -> Value {
     let found = definition::scan(definition);
     let verdict = if found.is_empty() { "clean" } else { "malicious" };
-    let findings: Vec<Value> = found
-        .iter()
-        .map(|found| json!({ "kind": "definition", "rule": found.rule, "at": found.at, "span": [0, 0], "detail": found.detail }))
-        .collect();
+    let told = |it: &definition::Found| {
+        let mut told = self::found(owasp::Kind::Definition, it.rule, &(0..0), &it.detail);
+        told["at"] = json!(it.at);
+        told
+    };
+    let findings: Vec<Value> = found.iter().map(told).collect();
     json!({ "verdict": verdict, "findings": findings, "cleaned": definition })
 }
 
@@ -198,7 +206,7 @@ fn page(answer: &Value) -> String {
     for found in answer["findings"].as_array().into_iter().flatten() {
         let text = |key: &str| show::plain(found[key].as_str().unwrap_or_default()).into_owned();
         let at = if found["at"].is_string() { text("at") } else { found["span"].to_string() };
-        page += &format!("\n  {:<12} {:<24} {at}  {}", text("kind"), text("rule"), text("detail"));
+        page += &format!("\n  {:<12} {} {:<24} {at}  {}", text("kind"), text("owasp"), text("rule"), text("detail"));
     }
     page
 }
