@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use sha2::Digest as _;
 
 use crate::spelling::spell;
@@ -64,6 +64,13 @@ impl Serialize for Digest {
     }
 }
 
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom("a hash is written `sha256:` and 64 hex digits"))
+    }
+}
+
 /// The one spelling of a value. It fails only for values JSON cannot hold (a map with keys that are no strings).
 pub fn canonical_json(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     spell(value)
@@ -93,5 +100,7 @@ mod tests {
         assert_eq!(digest.to_string(), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
         assert_eq!(Digest::parse("sha256:BA"), None);
+        assert_eq!(serde_json::from_value::<Digest>(json!(digest)).unwrap(), digest);
+        assert!(serde_json::from_value::<Digest>(json!("sha256:BA")).is_err());
     }
 }

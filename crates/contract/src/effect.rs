@@ -1,11 +1,11 @@
 //! Effects: what one call, with these arguments, would do.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Risk, SafetyClass};
 
 /// The kinds of effects there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectKind {
     /// Reads files.
@@ -74,7 +74,7 @@ impl EffectKind {
 }
 
 /// One thing a call would do, and to what.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Effect {
     /// What it does.
     pub kind: EffectKind,

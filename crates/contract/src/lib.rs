@@ -6,6 +6,7 @@
 //! opens anything, so every other crate can depend on it.
 
 mod action;
+mod approval;
 mod call;
 mod canonical;
 mod category;
@@ -14,14 +15,22 @@ mod command;
 mod effect;
 mod fault;
 mod job;
+mod latch;
 mod nearest;
+mod once;
 mod outcome;
+mod principal;
 mod record;
 mod spelling;
+mod spend;
 mod tool;
 mod web;
 
 pub use action::{ActionRegistry, ActionType, BadAction};
+pub use approval::{
+    Answer, Approval, ApprovalId, ApprovalState, Covers, Grant, GrantId, GrantTerms, Ground, Question, Revoked, TimedOut,
+    Vote,
+};
 pub use call::{AgentName, Call, CallId};
 pub use canonical::{Digest, canonical_json, digest};
 pub use category::Category;
@@ -30,9 +39,13 @@ pub use command::{CommandForm, CommandLine};
 pub use effect::{Effect, EffectKind};
 pub use fault::{Fault, FaultKind};
 pub use job::{Ending, Job, JobLimits, Ran, Receipt, Stream, TerminalSize, Usage};
+pub use latch::{Latch, LatchKind};
 pub use nearest::nearest;
+pub use once::{InstanceId, Once, OnceKey, OnceState, Resolution, Resolved};
 pub use outcome::{Finding, Outcome, Span, Status, Truncated, Unit};
-pub use record::{Decided, End, Intent, Raw, Reason, Record, SourceLine, Verdict};
+pub use principal::{LoginCode, Person, Principal, Scope, Token};
+pub use record::{Decided, End, Intent, Note, Raw, Reason, Record, SourceLine, Verdict};
+pub use spend::{Cost, Exceeded, Limit, Meter, Totals, Window};
 pub use tool::{
     Caps, CostTier, Example, FailureMode, Files, Guide, Idempotency, MAX_NAME, Needs, Network, Permission, ToolDef,
 };

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{ActionType, AgentName, CallId, Digest, Effect, Outcome, Risk, SafetyClass};
+use crate::{ActionType, AgentName, CallId, Digest, Effect, Outcome, Principal, Risk, SafetyClass};
 
 /// What the gate said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -125,4 +125,20 @@ pub struct End {
     pub raw: Option<Raw>,
     /// An intent was written for this call.
     pub begun: bool,
+}
+
+/// Something that is no call: a question was filed or answered, a grant given, an effect resolved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Note {
+    /// Milliseconds since 1970.
+    #[serde(skip)]
+    pub at_ms: u64,
+    /// Its stable name, such as `vote`.
+    pub kind: &'static str,
+    /// Who did it; none where time or the program itself did.
+    pub by: Option<Principal>,
+    /// What it happened to: an approval, a grant, an effect, an agent.
+    pub subject: String,
+    /// The rest.
+    pub detail: Value,
 }

@@ -17,7 +17,7 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use toolgate_contract::{ActionType, AgentName, Category, End, Fault, Intent, SafetyClass, ToolDef};
+use toolgate_contract::{ActionType, AgentName, Category, End, Fault, Intent, Note, SafetyClass, ToolDef};
 use toolgate_mcp::{ServeError, serve};
 use toolgate_runtime::{
     Runtime, Setup,
@@ -50,6 +50,10 @@ impl Store for Memory {
 
     fn end(&self, end: End) -> BoxFuture<'_, Result<(), StoreError>> {
         self.ended.lock().unwrap().push(end);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn note(&self, _: Note) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }
 

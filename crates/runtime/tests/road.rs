@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contract::{
     ActionType, AgentName, Caps, Category, CommandForm, CommandLine, Effect, EffectKind, End, Fault, Idempotency,
-    Intent, Needs, Network, Outcome, Permission, Risk, SafetyClass, Status, ToolDef, Truncated, Unit,
+    Intent, Needs, Network, Note, Outcome, Permission, Risk, SafetyClass, Status, ToolDef, Truncated, Unit,
 };
 use toolgate_runtime::{
     BadTool, Fatal, Runtime, Setup, Watch,
@@ -60,6 +60,10 @@ impl Store for Memory {
             self.ended.lock().unwrap().push(end);
             Ok(())
         })
+    }
+
+    fn note(&self, _: Note) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -13,7 +13,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolgate_contract::{AgentName, End, Intent, Outcome, Status};
+use toolgate_contract::{AgentName, End, Intent, Note, Outcome, Status};
 use toolgate_runtime::{
     Runtime, Setup, Watch, built_in_tools,
     config::{Config, Sources},
@@ -34,6 +34,10 @@ impl Store for Memory {
             self.0.lock().unwrap().push(end);
             Ok(())
         })
+    }
+
+    fn note(&self, _: Note) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

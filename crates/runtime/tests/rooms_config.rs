@@ -12,7 +12,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolgate_contract::{AgentName, End, Intent, Outcome, Status};
+use toolgate_contract::{AgentName, End, Intent, Note, Outcome, Status};
 use toolgate_runtime::{
     Runtime, Setup, Watch, Whereabouts, built_in_tools,
     config::{Config, Sources},
@@ -29,6 +29,10 @@ impl Store for Forgetful {
     }
 
     fn end(&self, _: End) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn note(&self, _: Note) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }
 

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contract::{
-    ActionType, AgentName, Category, ConnectionUse, Effect, EffectKind, End, Intent, Needs, Network, Outcome,
+    ActionType, AgentName, Category, ConnectionUse, Effect, EffectKind, End, Intent, Needs, Network, Note, Outcome,
     SafetyClass, Status, ToolDef, WebRequest,
 };
 use toolgate_runtime::{
@@ -84,6 +84,10 @@ impl Store for Memory {
             self.ended.lock().unwrap().push(end);
             Ok(())
         })
+    }
+
+    fn note(&self, _: Note) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

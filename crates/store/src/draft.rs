@@ -4,10 +4,10 @@
 //! sequence number and the hash of the record before are known only to the one who holds the lock, and are put in
 //! between. The keys are chosen so that those two have their place at the seams:
 //!
-//! `{at_ms, call, kind, outcome, ` **prev** `, raw, record, ` **seq** `, v}`
+//! `{at_ms, call, kind, note, outcome, ` **prev** `, raw, record, ` **seq** `, v}`
 
 use serde_json::Value;
-use toolgate_contract::{Digest, End, Intent, canonical_json};
+use toolgate_contract::{Digest, End, Intent, Note, canonical_json};
 
 use crate::{
     StoreError,
@@ -70,6 +70,15 @@ impl Draft {
             before_seq.append(&mut spell(&end.record)?);
         }
         Ok(Self { before_prev, before_seq })
+    }
+
+    /// Something that is no call.
+    pub(crate) fn note(note: &Note) -> Result<Self, StoreError> {
+        let said = spell(note)?;
+        Ok(Self {
+            before_prev: [start(note.at_ms).as_slice(), b",\"kind\":\"note\",\"note\":", &said].concat(),
+            before_seq: Vec::new(),
+        })
     }
 
     /// Which program writes from here on. The first record of a log is one.

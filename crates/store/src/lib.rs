@@ -28,12 +28,13 @@ mod pages;
 mod queue;
 mod read;
 mod sqlite;
+pub mod state;
 mod tree;
 mod verify;
 mod writer;
 
 use futures_util::future::BoxFuture;
-use toolgate_contract::{End, Intent};
+use toolgate_contract::{End, Intent, Note};
 
 pub use error::StoreError;
 pub use read::{Line, OpenIntent, Reader};
@@ -52,6 +53,10 @@ pub trait Store: Send + Sync {
     /// changed nothing in the world: they are queued, and durable within 50 ms. While records cannot be written,
     /// every end waits for a new attempt and fails with it.
     fn end(&self, end: End) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Writes down something that is no call: what people asked, answered, gave or took back. It returns when the note
+    /// is durable.
+    fn note(&self, note: Note) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Writes what is queued and closes. Everything after it fails.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::watch;
-use toolgate_contract::{End, Intent, Status};
+use toolgate_contract::{End, Intent, Note, Status};
 
 use crate::{
     Store, StoreError,
@@ -108,6 +108,10 @@ impl Store for SqliteStore {
 
     fn end(&self, end: End) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write_end(end).boxed()
+    }
+
+    fn note(&self, note: Note) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { self.queue.submit(Job::new(Draft::note(&note)?, None, false), Wait::Durable).await }.boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -266,6 +266,7 @@ impl Chain {
         check_raw(&said, sealed, &mut problem);
         match said["kind"].as_str() {
             Some("intent" | "end") => self.open.note(seq, &said),
+            Some("note") => {}
             Some("opened") if said["key"] == self.verifier.id() => self.engines.extend(said["engine"].as_u64()),
             Some("opened") => problem("it names another log's key"),
             Some("checkpoint") => {

@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use futures_util::future::BoxFuture;
-use toolgate_contract::{AgentName, End, Intent};
+use toolgate_contract::{AgentName, End, Intent, Note};
 use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
     config::{Config, PROJECT_FILE, Sources},
@@ -132,6 +132,10 @@ impl Store for NoRecord {
     }
 
     fn end(&self, _: End) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Err(StoreError::Unwritable { why: "this command only looks".into() }) })
+    }
+
+    fn note(&self, _: Note) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async { Err(StoreError::Unwritable { why: "this command only looks".into() }) })
     }
 
