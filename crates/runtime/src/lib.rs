@@ -14,6 +14,7 @@ mod rooms;
 mod schema;
 pub mod secrets;
 mod terminals;
+pub mod tokens;
 mod turn;
 mod web;
 
@@ -249,6 +250,12 @@ impl Runtime {
         let agent = self.house.agent(agent)?;
         let listed = |entry: &Arc<catalog::Entry>| Listed { def: entry.tool.def.clone(), digest: entry.digest };
         Ok(self.house.permitted(&catalog, agent).map(listed).collect())
+    }
+
+    /// Every tool there is, by name, whoever may use it. For people; agents are shown their [`Runtime::definitions`].
+    pub fn catalog(&self) -> Vec<Listed> {
+        let listed = |entry: &Arc<catalog::Entry>| Listed { def: entry.tool.def.clone(), digest: entry.digest };
+        self.house.catalog().iter().map(listed).collect()
     }
 
     /// Asks a connection for its own address, as a call through it would, and gives what answered.

@@ -63,6 +63,18 @@ impl Reader {
         self.lines(sql, params![count])
     }
 
+    /// The records before one, newest first.
+    pub fn before(&self, seq: u64, count: u32) -> Result<Vec<Line>, StoreError> {
+        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+        self.lines("SELECT seq, body, hash FROM records WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2", params![seq, count])
+    }
+
+    /// The records after one, oldest first.
+    pub fn after(&self, seq: u64, count: u32) -> Result<Vec<Line>, StoreError> {
+        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+        self.lines("SELECT seq, body, hash FROM records WHERE seq > ?1 ORDER BY seq LIMIT ?2", params![seq, count])
+    }
+
     /// Everything recorded about a call. There is no index: this reads the whole log.
     pub fn show(&self, call: &CallId) -> Result<Vec<Line>, StoreError> {
         let sql = "SELECT seq, body, hash FROM records WHERE instr(body, CAST(?1 AS BLOB)) > 0 ORDER BY seq";
