@@ -83,6 +83,55 @@ pub fn collide(a: &str, b: &str) -> Option<Why> {
     }
 }
 
+/// Why two names that nobody would take for one another could still be mixed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Near {
+    /// They are spelt with other separators or capitals: `read_file`, `readFile`, `read-file`.
+    Separators,
+    /// One letter is another, is missing, or has changed places with its neighbour.
+    OneLetter,
+}
+
+impl fmt::Display for Near {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Separators => "they differ only in separators or capitals",
+            Self::OneLetter => "they differ in one letter",
+        })
+    }
+}
+
+/// Could somebody mix these two up? Nothing is said about names that are taken for one another ([`collide`]).
+pub fn near(a: &str, b: &str) -> Option<Near> {
+    if collide(a, b).is_some() {
+        return None;
+    }
+    let letters = |name: &str| -> Vec<char> { fold(name).chars().filter(|c| c.is_alphanumeric()).collect() };
+    let (a, b) = (letters(a), letters(b));
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    if a == b {
+        return Some(Near::Separators);
+    }
+    is_one_edit(&a, &b).then_some(Near::OneLetter)
+}
+
+/// One letter added, left out or exchanged, or two neighbours that changed places.
+fn is_one_edit(a: &[char], b: &[char]) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let head = short.iter().zip(long).take_while(|(a, b)| a == b).count();
+    let (short, long) = (&short[head..], &long[head..]);
+    match long.len() - short.len() {
+        0 => {
+            short.get(1..) == long.get(1..)
+                || matches!((short, long), ([a, b, rest @ ..], [c, d, other @ ..]) if a == d && b == c && rest == other)
+        }
+        1 => short == &long[1..],
+        _ => false,
+    }
+}
+
 /// What a name looks like: two names with the same skeleton are lookalikes.
 ///
 /// The confusables of UTS #39, taken over either case of a letter and folded, so that a registry can keep one key
@@ -166,7 +215,7 @@ fn visible(text: &str) -> String {
     text.chars().filter(|c| !is_invisible(*c)).collect()
 }
 
-fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     // The skeleton of an ignorable code point is empty; the crate offers its table no other way.
     c.is_control()
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{2800}')
@@ -248,6 +297,30 @@ mod tests {
         check("大", "犬", None);
         check("読む", "書く", None);
         check("", "a", None);
+    }
+
+    #[test]
+    fn names_that_could_be_mixed_up() {
+        let check = |a: &str, b: &str, expected: Option<Near>| {
+            assert_eq!(near(a, b), expected, "{a:?} and {b:?}");
+            assert_eq!(near(b, a), expected, "{b:?} and {a:?}");
+        };
+        check("read_file", "readFile", Some(Near::Separators));
+        check("read_file", "read-file", Some(Near::Separators));
+        check("read.file", "readfile", Some(Near::Separators));
+        check("forecast", "forecasts", Some(Near::OneLetter));
+        check("forecast", "forcast", Some(Near::OneLetter));
+        check("forecast", "forexast", Some(Near::OneLetter));
+        check("forecast", "foercast", Some(Near::OneLetter));
+        check("get_weather", "getwether", Some(Near::OneLetter));
+        check("forecast", "foercats", None);
+        check("forecast", "forecaster", None);
+        check("read", "write", None);
+        // These are taken for one another, which is worse.
+        check("list", "1ist", None);
+        check("read", "READ", None);
+        check("read", "read", None);
+        check("_", "__", None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::{problem::Problem, show};
 
 A line in and a line out, with --jsonl:
   result, secret   {\"text\"}
-  definition       the definition of a tool
+  definition       the definition of a tool, or a list of them as {\"tools\"}
   names            {\"a\", \"b\"}")]
 pub(crate) struct Scan {
     /// What it is
@@ -177,16 +177,30 @@ fn key_of_this_run() -> [u8; 32] {
     })
 }
 
+/// One definition, or what a server lists: `{"tools": [..]}`. A list is as bad as the worst in it, and two names in it
+/// that would be taken for one another are no better.
 fn of_definition(definition: &Value) -> Value {
-    let found = definition::scan(definition);
-    let verdict = if found.is_empty() { "clean" } else { "malicious" };
-    let told = |it: &definition::Found| {
-        let mut told = self::found(owasp::Kind::Definition, it.rule, &(0..0), &it.detail);
-        told["at"] = json!(it.at);
-        told
+    let list = definition.get("tools").and_then(Value::as_array);
+    let tools: Vec<(String, &Value)> = match list {
+        Some(tools) => tools.iter().enumerate().map(|(index, tool)| (format!("/tools/{index}"), tool)).collect(),
+        None => vec![(String::new(), definition)],
     };
-    let findings: Vec<Value> = found.iter().map(told).collect();
-    json!({ "verdict": verdict, "findings": findings, "cleaned": definition })
+    let mut verdict = Verdict::Clean;
+    let mut findings = Vec::new();
+    let mut tell = |rule: &str, at: String, detail: &str| {
+        findings.push(json!({ "kind": "definition", "rule": rule, "at": at, "span": [0, 0], "detail": detail }));
+    };
+    for (at, tool) in &tools {
+        let found = definition::scan(tool);
+        verdict = verdict.max(definition::verdict(&found));
+        found.iter().for_each(|found| tell(found.rule, format!("{at}{}", found.at), &found.detail));
+    }
+    let names: Vec<&str> = tools.iter().map(|(_, tool)| tool["name"].as_str().unwrap_or_default()).collect();
+    for (other, one, why) in definition::collisions(&names) {
+        verdict = Verdict::Malicious;
+        tell("confusable_name", format!("{}/name", tools[one].0), &format!("`{}` before it: {why}", names[other]));
+    }
+    json!({ "verdict": word(verdict), "findings": findings, "cleaned": definition })
 }
 
 fn word(verdict: Verdict) -> &'static str {
