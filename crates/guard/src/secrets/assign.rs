@@ -60,6 +60,12 @@ pub(super) const NAMES: &[(&str, Name)] = &[
     ("_pass", Name::Password),
     ("dbpass", Name::Password),
     ("userpass", Name::Password),
+    ("bindpw", Name::Password),
+    ("requirepass", Name::Password),
+    ("masterauth", Name::Password),
+    ("psk=", Name::Password),
+    ("_pw", Name::Password),
+    ("-pass ", Name::Password),
     ("pass ", Name::Password),
     ("pass=", Name::Password),
     ("pass:", Name::Password),
@@ -89,7 +95,8 @@ pub(super) fn value(text: &str, name: Range<usize>, kind: Name, met: &mut Met) -
     match kind {
         Name::Password => password(text, name),
         Name::Service if name.start > 0 && text.as_bytes()[name.start - 1].is_ascii_alphabetic() => None,
-        _ => token(text, name, kind, met),
+        Name::Telling => token(text, name.clone(), kind, met).or_else(|| quoted_secret(text, name)),
+        Name::Hinting | Name::Service => token(text, name, kind, met),
     }
 }
 
@@ -155,7 +162,8 @@ impl Way<'_> {
             Name::Telling | Name::Service | Name::Password => true,
             Name::Hinting => {
                 let between = self.text[self.name.end..to].to_ascii_lowercase();
-                let qualified = identifier_before(self.text, self.name.start).len() >= 3;
+                let in_query = self.text[..self.name.start].ends_with(['?', '&']);
+                let qualified = in_query || identifier_before(self.text, self.name.start).len() >= 3;
                 qualified
                     || name.bytes().all(|byte| byte.is_ascii_uppercase())
                     || TOLD.iter().any(|told| between.contains(told))
@@ -245,7 +253,8 @@ fn separators(bytes: &[u8], from: usize, assigned: &mut bool) -> Option<usize> {
         match bytes[at] {
             b'=' | b':' => *assigned = true,
             b'\n' => lines += 1,
-            b' ' | b'\t' | b'\r' | b'"' | b'\'' | b'`' | b'\\' | b'>' | b',' | b'(' | b'[' | b'|' | b'{' | b'?' => {}
+            b' ' | b'\t' | b'\r' | b'"' | b'\'' | b'`' | b'\\' | b'>' | b',' | b'(' | b'[' | b']' | b'|' | b'{'
+            | b'?' => {}
             _ => break,
         }
         at += 1;
@@ -271,8 +280,9 @@ fn plain_value(way: &Way<'_>, span: Range<usize>, met: &mut Met) -> Option<Range
     }
     let value = run.trim_end_matches(['.', '-', '_', '/']);
     let span = span.start..span.start + value.len();
-    // What is called or indexed is code.
-    if matches!(way.text.as_bytes().get(span.end), Some(b'(' | b'[')) {
+    // What is called, indexed or reached through a path is code.
+    let (before, after) = (&way.text[..span.start], &way.text[span.end..]);
+    if after.starts_with(['(', '[']) || after.starts_with("::") || before.ends_with("::") {
         return None;
     }
     looks_secret(value, way, span.start).then_some(span)
@@ -307,10 +317,12 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
         return false;
     }
     let sure = way.is_sure(at);
+    let mixed = mix.digits > 3 && mix.letters() > 3;
     let shortest = match (sure, way.assigned) {
         _ if way.is_told_of_service(at) => SHORTEST,
-        (true, true) if mix.upper > 0 && mix.lower > 0 && mix.digits > 1 => SHORTEST,
+        (true, true) if (mix.upper > 0 && mix.lower > 0 && mix.digits > 1) || mixed => SHORTEST,
         (true, true) => 13,
+        (true, false) if mixed => 16,
         (true, false) => 20,
         (false, true) => 24,
         (false, false) => 28,
@@ -329,6 +341,9 @@ fn looks_secret(value: &str, way: &Way<'_>, at: usize) -> bool {
         return false;
     }
     if is_file(value) || is_host(value) || is_version(value) || is_date(value) || is_public_key(value) {
+        return false;
+    }
+    if is_number(value) || is_named_for_algorithm(value) {
         return false;
     }
     if mix.others == 0 && value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -388,6 +403,71 @@ fn is_host(value: &str) -> bool {
     name.split('.').any(|part| matches!(part, "com" | "org" | "net" | "io" | "dev"))
 }
 
+/// A number as programs write it, with its type behind it.
+fn is_number(value: &str) -> bool {
+    let digits = value.trim_start_matches("0x").trim_end_matches(['u', 'i', 'l', 'L', 'U']);
+    let (digits, kind) = digits.split_at(digits.find(['u', 'i', 'f', '_']).unwrap_or(digits.len()));
+    let typed = ["", "u32", "u64", "i32", "i64", "_u32", "_u64", "_i32", "_i64", "f32", "f64", "usize"].contains(&kind);
+    typed && digits.bytes().all(|byte| byte.is_ascii_digit() || (value.starts_with("0x") && byte.is_ascii_hexdigit()))
+}
+
+/// Names of algorithms and encodings have digits in them that mean nothing else.
+const ALGORITHMS: &[&str] = &[
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+    "sha3",
+    "ed25519",
+    "x25519",
+    "curve25519",
+    "ed448",
+    "x448",
+    "poly1305",
+    "chacha20",
+    "prime256v1",
+    "secp256k1",
+    "secp256r1",
+    "secp384r1",
+    "secp521r1",
+    "p256",
+    "p384",
+    "p521",
+    "256r1",
+    "384r1",
+    "512r1",
+    "aes128",
+    "aes192",
+    "aes256",
+    "sse41",
+    "avx2",
+    "avx512",
+    "md5",
+    "rsa2048",
+    "rsa4096",
+    "x509",
+    "base64",
+    "base32",
+    "utf8",
+    "oauth2",
+    "pkcs8",
+    "pkcs12",
+    "hs256",
+    "rs256",
+    "es256",
+    "x86_64",
+    "blake2",
+];
+
+/// Without what is the name of an algorithm there are hardly any digits in it.
+fn is_named_for_algorithm(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let Some(first) = ALGORITHMS.iter().find(|name| lower.contains(*name)) else { return false };
+    let rest = ALGORITHMS.iter().fold(lower.replace(first, ""), |rest, name| rest.replace(name, ""));
+    value.len() <= 48 && rest.bytes().filter(u8::is_ascii_digit).count() <= 3
+}
+
 /// A day, and perhaps a time.
 fn is_date(value: &str) -> bool {
     let shape = |(at, byte): (usize, u8)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() };
@@ -417,99 +497,167 @@ const LONGEST_PASSWORD: usize = 128;
 /// What a password is set to.
 fn password(text: &str, name: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    let rest = &text[name.end - usize::from(text[name.clone()].ends_with([' ', '=', ':', '"', '\'']))..];
-    let name_end = text.len() - rest.len();
+    let name_end = name.end - usize::from(text[name.clone()].ends_with([' ', '=', ':', '"', '\'']));
     // The name may go on for a little.
     let mut at = name_end;
     while at < bytes.len() && at - name_end < 16 && (bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_') {
         at += 1;
     }
     let tail = text[name_end..at].to_ascii_lowercase();
-    if [
-        "file", "path", "field", "reset", "policy", "hint", "hash", "length", "input", "prompt", "url", "_id", "type",
-        "manager",
-    ]
-    .iter()
-    .any(|end| tail.contains(end))
-    {
+    if NOT_PASSWORD.iter().any(|end| tail.contains(end)) {
         return None;
     }
-    let (start, quote, colon) = assignment(bytes, at)?;
-    let rest = &text[start..text.floor_char_boundary((start + LONGEST_PASSWORD + 2).min(text.len()))];
-    let ends =
-        |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&' | ')' | '}' | ']' | '"' | '\'' | '<' | '`' | '|');
-    let end = match quote {
-        Some(quote) => start + rest.find([char::from(quote), '\n'])?,
-        None => start + rest.find(ends).unwrap_or(rest.len()),
+    let set = assignment(bytes, at)?;
+    let value = assigned(text, &set)?;
+    let before = identifier_before(text, name.start);
+    let whole = Chosen {
+        // Where a whole line is the assignment, as in a file of variables, a plain word is a password.
+        variable: set.quote.is_none()
+            && set.by == By::Equals
+            && is_capital(before)
+            && is_capital(&text[name.start..at]),
+        flag: before.starts_with('-'),
+        user_beside: ends_a_statement(bytes, value.end) && has_user_beside(text, name.start, &value),
+        set,
     };
-    if quote.is_some_and(|quote| bytes.get(end) != Some(&quote)) {
-        return None;
-    }
-    let value = text[start..end].trim_end_matches('\\');
-    let end = start + value.len();
-    // Where a whole line is the assignment, as in a file of variables, a plain word is a password.
-    let variable =
-        quote.is_none() && !colon && is_capital(identifier_before(text, name.end)) && is_capital(&text[name.start..at]);
-    (is_password(value, quote.is_some(), variable) && !speaks_of_no_secret(identifier_before(text, name.start)))
-        .then_some(start..end)
+    (is_password(&text[value.clone()], &whole) && !speaks_of_no_secret(before)).then_some(value)
 }
+
+/// Names that go on like this are of something else.
+const NOT_PASSWORD: &[&str] = &[
+    "file", "path", "field", "reset", "policy", "hint", "hash", "length", "input", "prompt", "url", "_id", "type",
+    "manager",
+];
 
 fn is_capital(text: &str) -> bool {
     !text.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
-/// Where the value of an assignment begins, what quotes it, and whether a colon assigns it.
-fn assignment(bytes: &[u8], from: usize) -> Option<(usize, Option<u8>, bool)> {
-    let mut at = from;
-    let mut sign = None;
-    let mut quote = None;
+/// How a value comes to its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// `name = value`, `name => value`.
+    Equals,
+    /// `name: value`.
+    Colon,
+    /// `"name", "value"` in a call or a list, and `name("value")`.
+    Call,
+    /// `<name>value</name>`.
+    Element,
+    /// `name value`.
+    Space,
+}
+
+/// Where a value begins, what quotes it and how it comes to its name.
+#[derive(Debug, Clone, Copy)]
+struct Set {
+    at: usize,
+    quote: Option<u8>,
+    by: By,
+}
+
+/// The way from a name to what it is set to.
+fn assignment(bytes: &[u8], from: usize) -> Option<Set> {
+    let (mut at, mut by, mut quote, mut spaced) = (from, None, None, false);
     while at < bytes.len() && at - from < 24 {
         match bytes[at] {
-            byte @ (b'=' | b':') if quote.is_none() || sign.is_none() => {
-                sign = Some(sign.unwrap_or(byte));
+            byte @ (b'=' | b':') if quote.is_none() || matches!(by, None | Some(By::Call)) => {
+                by = by.filter(|by| *by != By::Call).or(Some(if byte == b'=' { By::Equals } else { By::Colon }));
                 quote = None;
             }
-            b'>' if sign.is_some() => {}
-            byte @ (b'"' | b'\'' | b'`') if quote.is_none() || sign.is_none() => quote = Some(byte),
-            b' ' | b'\t' if sign.is_none() || quote.is_none() => {}
-            b'\\' | b']' | b')' | b',' if sign.is_none() => {
-                if bytes[at] == b',' {
-                    sign = Some(b',');
-                }
-            }
+            b'>' if matches!(by, Some(By::Equals | By::Colon)) => {}
+            b'>' if at == from => by = Some(By::Element),
+            byte @ (b'"' | b'\'' | b'`') if quote.is_none() || by.is_none() => quote = Some(byte),
+            b' ' | b'\t' if by.is_none() || quote.is_none() => spaced = true,
+            b'(' | b',' if by.is_none() => (by, quote) = (Some(By::Call), None),
+            b'\\' | b']' | b')' if by.is_none() => {}
             b'\\' if bytes.get(at + 1).is_some_and(|next| matches!(next, b'"' | b'\'')) => {}
+            // The attribute beside one that is the name.
+            b'v' if by.is_none() && quote.is_some() && bytes[at..].starts_with(b"value=") => at += 4,
             _ => break,
         }
         at += 1;
     }
-    // A comma assigns only between quotes, as in a call.
-    sign.filter(|sign| *sign != b',' || quote.is_some()).map(|sign| (at, quote, sign == b':'))
+    let quote = quote.filter(|quote| at > from && bytes[at - 1] == *quote);
+    let by = by.or((spaced && at > from).then_some(By::Space))?;
+    (by != By::Call || quote.is_some()).then_some(Set { at, quote, by })
 }
 
+/// The value that begins where it was set.
+fn assigned(text: &str, set: &Set) -> Option<Range<usize>> {
+    let rest = &text[set.at..text.floor_char_boundary((set.at + LONGEST_PASSWORD + 2).min(text.len()))];
+    let ends =
+        |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&' | ')' | '}' | ']' | '"' | '\'' | '<' | '`' | '|');
+    let length = match (set.quote, set.by) {
+        (Some(quote), _) => {
+            let length = rest.find([char::from(quote), '\n'])?;
+            Some(length).filter(|length| rest.as_bytes()[*length] == quote)?
+        }
+        (None, By::Element) => {
+            let length = rest.find(['<', '\n'])?;
+            Some(length).filter(|length| rest[*length..].starts_with("</"))?
+        }
+        (None, By::Space) => rest.find(char::is_whitespace).unwrap_or(rest.len()),
+        (None, _) => rest.find(ends).unwrap_or(rest.len()),
+    };
+    Some(set.at..set.at + rest[..length].trim_end_matches('\\').len())
+}
+
+/// Does nothing follow that belongs to the same expression?
+fn ends_a_statement(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b';' | b'&' | b'"' | b'\''))
+}
+
+/// Is a name of a user set close by? Then a plain word beside it is a password.
+fn has_user_beside(text: &str, name: usize, value: &Range<usize>) -> bool {
+    let before = &text[text.floor_char_boundary(name.saturating_sub(120))..name];
+    let after = &text[value.end..text.floor_char_boundary((value.end + 80).min(text.len()))];
+    [before, after].iter().any(|near| {
+        let near = near.to_ascii_lowercase();
+        ["user", "login", "uid"].iter().any(|word| {
+            near.match_indices(word).any(|(at, _)| {
+                let rest = near[at + word.len()..].trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                let rest = rest.trim_start_matches(['"', '\'', ' ', ']']);
+                rest.starts_with(['=', ':']) || rest.starts_with("value=")
+            })
+        })
+    })
+}
+
+/// What is known of a value that a person may have chosen.
+struct Chosen {
+    set: Set,
+    variable: bool,
+    flag: bool,
+    user_beside: bool,
+}
+
+/// Words that stand where a password is spoken of.
+const SAID: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "username",
+    "string",
+    "none",
+    "null",
+    "true",
+    "false",
+    "required",
+    "optional",
+    "hidden",
+    "invalid",
+    "incorrect",
+    "test",
+];
+
 /// Could a person have chosen this?
-fn is_password(value: &str, quoted: bool, variable: bool) -> bool {
+fn is_password(value: &str, chosen: &Chosen) -> bool {
     let lower = value.to_ascii_lowercase();
-    let said = [
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "username",
-        "string",
-        "none",
-        "null",
-        "true",
-        "false",
-        "required",
-        "optional",
-        "hidden",
-        "invalid",
-        "incorrect",
-        "test",
-    ];
     if !(5..=LONGEST_PASSWORD).contains(&value.chars().count())
         || shape::is_stand_in(value)
-        || said.iter().any(|word| lower.contains(word))
+        || SAID.iter().any(|word| lower.contains(word))
     {
         return false;
     }
@@ -521,25 +669,55 @@ fn is_password(value: &str, quoted: bool, variable: bool) -> bool {
         return false;
     }
     let mix = Mix::of(value);
-    if variable && mix.letters() > 0 {
-        return true;
-    }
     if mix.letters() == 0 {
         return false;
     }
-    let odd = mix.digits > 0
-        || value
-            .bytes()
-            .any(|byte| matches!(byte, b'!' | b'@' | b'#' | b'%' | b'^' | b'*' | b'?' | b'+' | b'$' | b'&'));
-    match quoted {
-        true => odd || value.len() >= 8,
-        false => {
-            odd && (mix.digits > 1 || mix.others > 0)
-                && value.len() >= 6
-                && !value.contains('.')
-                && shape::wordiness(value) < 0.75
-        }
+    if chosen.variable {
+        return true;
     }
+    let signs = value
+        .bytes()
+        .filter(|byte| matches!(byte, b'!' | b'@' | b'#' | b'%' | b'^' | b'*' | b'?' | b'+' | b'$' | b'&'))
+        .count();
+    let odd = mix.digits > 0 || signs > 0;
+    let wordy = shape::wordiness(value);
+    let plain = odd && (mix.digits > 1 || mix.others > 0) && value.len() >= 6 && !value.contains('.') && wordy < 0.75;
+    match (chosen.set.by, chosen.set.quote) {
+        (By::Space, Some(_)) => odd && wordy < 0.75,
+        (By::Space, None) if chosen.flag => plain,
+        // Between words of a sentence only what cannot be one.
+        (By::Space, None) => {
+            value.len() >= 8 && mix.digits > 0 && mix.lower > 0 && (signs > 0 || mix.upper > 0) && plain && wordy < 0.5
+        }
+        (_, Some(_)) | (By::Element, None) => odd || value.len() >= 8,
+        (By::Equals | By::Colon | By::Call, None) => plain || (chosen.user_beside && mix.others == 0),
+    }
+}
+
+/// What a telling name is set to between quotes, where it has signs that tokens do not have.
+fn quoted_secret(text: &str, name: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut at = name.end;
+    while at < bytes.len() && at - name.end < 16 && (bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_') {
+        at += 1;
+    }
+    let set = assignment(bytes, at).filter(|set| set.quote.is_some() && set.by != By::Space)?;
+    let span = assigned(text, &set)?;
+    let value = &text[span.clone()];
+    let mix = Mix::of(value);
+    let sign = |byte: u8| matches!(byte, b'!' | b'@' | b'#' | b'%' | b'^' | b'*' | b'?' | b'$' | b'&' | b'~');
+    let fits = (8..=LONGEST_PASSWORD).contains(&value.len())
+        && value.bytes().all(|byte| byte.is_ascii_graphic())
+        && value.bytes().any(sign)
+        && mix.digits > 0
+        && mix.letters() > 2
+        && !value.starts_with(['/', '.', '-', '#', '?', '&'])
+        && !value.contains("://")
+        && !value.contains(['(', '<', '{', '\\'])
+        && shape::wordiness(value) < 0.6
+        && !shape::is_stand_in(value)
+        && !speaks_of_no_secret(identifier_before(text, name.start));
+    fits.then_some(span)
 }
 
 /// The password in `scheme://user:password@host`, given where the `://` is.
@@ -653,6 +831,55 @@ mod tests {
         check("DB_PASSWORD=whiteduke", &["whiteduke"]);
         check("\"password\": \"super$ecure\",", &["super$ecure"]);
         check("mysql.pwd: Zx81spec9", &["Zx81spec9"]);
+    }
+
+    #[test]
+    fn a_password_is_found_however_it_is_set() {
+        for text in [
+            "<password>Tr0ub4dor!3</password>",
+            "<add key=\"DbPassword\" value=\"Tr0ub4dor!3\"/>",
+            "<property name='password' value='Tr0ub4dor!3' />",
+            "ENV MYSQL_ROOT_PASSWORD Tr0ub4dor!3",
+            "psql --password Tr0ub4dor!3 -h db",
+            "tool --db-pass Tr0ub4dor!3",
+            "requirepass Tr0ub4dor!3",
+            "bindpw Tr0ub4dor!3",
+            "psk=\"Tr0ub4dor!3\"",
+            "password \"Tr0ub4dor!3\"",
+            "user.setPassword(\"Tr0ub4dor!3\")",
+            "config['db_password'] = 'Tr0ub4dor!3'",
+            "ALTER USER bob WITH PASSWORD 'Tr0ub4dor!3'",
+            "define('DB_PASSWORD', 'Tr0ub4dor!3');",
+            "api_key = \"Tr0ub4dor!3\"",
+            "jdbc:sqlserver://h:1433;user=sa;password=Tr0ub4dor!3",
+        ] {
+            check(text, &["Tr0ub4dor!3"]);
+        }
+        check("username: bob\npassword: correcthorse\n", &["correcthorse"]);
+        check("user=bob password=correcthorse host=db", &["correcthorse"]);
+        check_one("config['api_key'] = '<w24>'");
+        check_one("https://example.com/?key=<w24>");
+    }
+
+    #[test]
+    fn what_is_said_of_passwords_and_keys_is_none() {
+        for text in [
+            "<label>Password</label>",
+            "the password \"field\" is empty and the password 'hint' is not",
+            "Enter your password twice, then press Return.",
+            "username: String,\n    password: Option<String>,",
+            "login(user=user, password=chosen)",
+            "password policy: at least 8 characters",
+            "--password-file /run/secrets/db",
+            "the secret: \"what's up?\"",
+            "EC_KEY_new_by_curve_name(NID_X9_62_prime256v1)",
+            "KemAlg::X25519HkdfSha256",
+            "CRYPT_KEY_SPEC: u32 = 4294967295u32",
+            "KEY_MAGIC = 0x8009210F_u32",
+            "psk=${WIFI}",
+        ] {
+            check(text, &[]);
+        }
     }
 
     #[test]

@@ -134,7 +134,8 @@ pub(super) fn connection_string(text: &str, span: Range<usize>) -> bool {
         "username=",
         "dsn=",
     ];
-    named.iter().any(|name| around.contains(name)) && password(text, span)
+    // Beside those even a plain word is what opens the door.
+    named.iter().any(|name| around.contains(name)) && !shape::is_reference(&text[span])
 }
 
 /// The end of the text before a place.

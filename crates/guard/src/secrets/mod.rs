@@ -6,6 +6,7 @@
 //! name it is assigned to. [`Known`] finds values that the runtime itself holds, and [`Redactor`] replaces what is found.
 
 mod assign;
+mod chance;
 mod checks;
 mod known;
 mod redact;
@@ -57,6 +58,8 @@ pub fn find(text: &str) -> Vec<Secret> {
             found.extend(secret.filter(|secret| !in_marker(text, secret)));
         }
     }
+    let random = chance::secrets(text).map(|span| Secret { rule: "random_token", span, kind: "token" });
+    found.extend(random.filter(|secret| !in_marker(text, secret)));
     without_overlaps(found)
 }
 
@@ -121,7 +124,10 @@ fn by_rule(text: &str, hit: Range<usize>, at: usize) -> Option<Secret> {
     let to = text.floor_char_boundary(hit.end.saturating_add(rule.reach + 1).min(text.len()));
     let pattern = pattern(at)?;
     let window = &text[from..to];
-    let group = if pattern.captures_len() > 1 { pattern.captures(window)?.get(1)? } else { pattern.find(window)? };
+    let group = match pattern.captures_len() {
+        1 => pattern.find(window)?,
+        _ => pattern.captures(window)?.iter().skip(1).flatten().next()?,
+    };
     let span = from + group.start()..from + group.end();
     let secret = &text[span.clone()];
     let edges = pattern.captures_len() > 1 || begins(text, span.start);
@@ -187,7 +193,7 @@ fn marker(text: &str) -> Option<usize> {
 }
 
 /// The rules that are no patterns.
-const NAMED: [&str; 4] = ["assigned_password", "service_key", "assigned_secret", "address_password"];
+const NAMED: [&str; 5] = ["assigned_password", "service_key", "assigned_secret", "address_password", "random_token"];
 
 /// In order, one where several overlap: it covers them all and has the name of the rule with a format.
 fn without_overlaps(mut found: Vec<Secret>) -> Vec<Secret> {
