@@ -59,6 +59,28 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
+    /// The state cannot be read or changed. Nothing was changed.
+    #[error("cannot use `{}`: {why}", path.display())]
+    State {
+        /// The database.
+        path: PathBuf,
+        /// What stands in the way.
+        why: String,
+    },
+    /// The state is not there, though it was.
+    #[error("`{}` is missing, but programs have used it", .0.display())]
+    StateMissing(PathBuf),
+    /// It was closed before.
+    #[error("the state is closed")]
+    StateClosed,
+    /// Others can read or replace the state.
+    #[error("`{}` is not private: {why}", path.display())]
+    StateExposed {
+        /// The database.
+        path: PathBuf,
+        /// In which way.
+        why: String,
+    },
     /// The log is not as it was left.
     #[error("the log in `{}` is not as it was left: {what}", dir.display())]
     Tampered {
@@ -93,6 +115,10 @@ impl StoreError {
             Self::DirExposed { .. } => "record_dir_exposed",
             Self::KeyWrong(_) => "record_key_wrong",
             Self::TooNew { .. } => "record_format_too_new",
+            Self::State { .. } => "state_unusable",
+            Self::StateMissing(_) => "state_missing",
+            Self::StateClosed => "state_closed",
+            Self::StateExposed { .. } => "state_exposed",
             Self::Tampered { .. } => "record_tampered",
         }
     }
@@ -112,7 +138,17 @@ impl StoreError {
                 "Restore `{}` from a backup, or move the whole data directory away to begin a new log.",
                 path.display()
             ),
-            Self::KeyExposed { path, .. } => {
+            Self::State { .. } => {
+                "Free disk space or mend the data directory, or restore the file from a backup; what needs it stays refused until then."
+                    .to_owned()
+            }
+            Self::StateMissing(path) => format!(
+                "Restore `{}` from a backup, or remove `{}` to begin with no approvals, effects or tokens.",
+                path.display(),
+                path.with_file_name("instances").display()
+            ),
+            Self::StateClosed => "Start toolgate again.".to_owned(),
+            Self::KeyExposed { path, .. } | Self::StateExposed { path, .. } => {
                 format!("Run `chown $(id -u) {0} && chmod 600 {0}`.", path.display())
             }
             Self::DirExposed { path, .. } => {

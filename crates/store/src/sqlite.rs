@@ -35,9 +35,7 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the log of a data directory, and makes both if they are not there.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|error| StoreError::file(dir, error))?;
-        refuse_exposed(dir)?;
+        make_private(dir)?;
         let lock = Lock::open(dir)?;
         let held = lock.hold()?;
         // The head is made before the database, so that a first start that was interrupted can be told from a
@@ -87,9 +85,12 @@ impl SqliteStore {
     }
 }
 
-/// Whoever can write to a directory can put other files in the place of those in it, however private they are. The
-/// directory a link leads to is the one that counts.
-fn refuse_exposed(dir: &Path) -> Result<(), StoreError> {
+/// Makes the data directory if it is not there, and refuses one that others can write to: whoever can write to a
+/// directory can put other files in the place of those in it, however private they are. The directory a link leads to is
+/// the one that counts.
+pub(crate) fn make_private(dir: &Path) -> Result<(), StoreError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| StoreError::file(dir, error))?;
     let about = File::open(dir).and_then(|dir| dir.metadata()).map_err(|error| StoreError::file(dir, error))?;
     let exposed = |why: String| StoreError::DirExposed { path: dir.to_owned(), why };
     if let Some(why) = foreign(&about) {

@@ -6,15 +6,30 @@
 //!
 //! Time comes in as an argument, in milliseconds since 1970. Something that expires is gone at its very millisecond.
 
+mod approvals;
+mod db;
+mod evidence;
+mod grants;
+mod instance;
+mod latches;
+mod once;
+mod row;
+mod schema;
+mod spend;
+mod sqlite;
+mod tokens;
+
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolgate_contract::{
-    AgentName, Answer, Approval, ApprovalId, ApprovalState, CallId, Cost, Digest, Exceeded, Grant, GrantId, GrantTerms,
-    InstanceId, Latch, LatchKind, Limit, LoginCode, Once, OnceKey, OnceState, Person, Question, Resolution, Token,
-    Totals,
+    AgentName, Answer, Approval, ApprovalId, ApprovalState, CallId, Cost, Digest, Exceeded, Fault, Grant, GrantId,
+    GrantTerms, InstanceId, Latch, LatchKind, Limit, LoginCode, Once, OnceKey, OnceState, Person, Principal, Question,
+    Resolution, Token, Totals,
 };
 
 use crate::StoreError;
+
+pub use sqlite::SqliteState;
 
 /// A future that gives a `T`, or says why the state could not be used.
 pub type Answered<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -23,7 +38,8 @@ pub type Answered<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 ///
 /// An error means that nothing was changed, and that nothing may be done that needed the change.
 pub trait State: Send + Sync {
-    /// Asks people. While a round of the same question waits, or its yes was not used, this is that round.
+    /// Asks people. While a round of the same question by the same principal waits, or its yes was not used, this is
+    /// that round.
     fn file(&self, question: Question, now_ms: u64) -> Answered<'_, Filed>;
 
     /// One round.
@@ -35,11 +51,12 @@ pub trait State: Send + Sync {
     /// A person answers. One no denies; the last yes that is needed approves.
     fn vote(&self, id: ApprovalId, vote: Ballot, now_ms: u64) -> BoxFuture<'_, Result<Approval, VoteError>>;
 
-    /// Uses the yes to a question, if there is one: of all who try, one gets it.
-    fn take(&self, question: Digest, now_ms: u64) -> Answered<'_, Taken>;
+    /// Uses the yes to a question of this principal, if there is one: of all who try, one gets it. What somebody else
+    /// asked stays theirs, or one could approve the question of another and use the yes oneself.
+    fn take(&self, question: Digest, principal: Principal, now_ms: u64) -> Answered<'_, Taken>;
 
-    /// Answers a round that still waits because its time is up. None if it no longer waits. Time never says yes where
-    /// the risk is high, nor where two people are needed.
+    /// Answers a round that still waits because its time is up. None if it no longer waits, or if time may not say this:
+    /// it never says yes where the risk is high or two people are needed.
     fn time_out(&self, id: ApprovalId, answer: Answer, why: String, now_ms: u64) -> Answered<'_, Option<Approval>>;
 
     /// Ends the rounds whose time is over, and gives those that this call ended.
@@ -234,6 +251,19 @@ impl VoteError {
             Self::WrongPerson(_) => "wrong_person",
             Self::Store(error) => error.code(),
         }
+    }
+}
+
+impl From<VoteError> for Fault {
+    fn from(error: VoteError) -> Self {
+        let remedy = match &error {
+            VoteError::Unknown(_) => "List those that wait with `toolgate approvals`.",
+            VoteError::NotWaiting { .. } | VoteError::Expired(_) => "Let the agent ask again.",
+            VoteError::SelfApproval(_) | VoteError::AlreadyVoted(_) => "Ask another person to answer.",
+            VoteError::WrongPerson(_) => "Ask one of those the approval names.",
+            VoteError::Store(error) => return error.clone().into(),
+        };
+        Fault::refused(error.code(), error.to_string(), remedy)
     }
 }
 
