@@ -22,9 +22,9 @@ mod tokens;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolgate_contract::{
-    AgentName, Answer, Approval, ApprovalId, ApprovalState, CallId, Cost, Digest, Exceeded, Fault, Grant, GrantId,
-    GrantTerms, InstanceId, Latch, LatchKind, Limit, LoginCode, Once, OnceKey, OnceState, Person, Principal, Question,
-    Resolution, Token, Totals,
+    AgentName, Answer, Approval, ApprovalId, ApprovalState, CallId, Cost, Digest, Evidence, Exceeded, Fault, Grant,
+    GrantId, GrantTerms, InstanceId, Latch, LatchKind, Limit, LoginCode, Once, OnceKey, OnceState, Person, Principal,
+    Question, Resolution, Token, Totals,
 };
 
 use crate::StoreError;
@@ -103,11 +103,11 @@ pub trait State: Send + Sync {
     /// A person says what became of an effect nobody knows about. None if it is not (or no longer) unknown.
     fn resolve(&self, key: OnceKey, by: Person, found: Resolution, now_ms: u64) -> Answered<'_, Option<Once>>;
 
-    /// Adds to what is known about an agent, and gives its number. Nothing is ever taken away.
-    fn add_evidence(&self, agent: AgentName, at_ms: u64, kind: String, body: Value) -> Answered<'_, u64>;
+    /// Adds to what is known about an agent, and gives its number among all evidence. Nothing is ever taken away.
+    fn add_evidence(&self, evidence: Evidence) -> Answered<'_, u64>;
 
     /// What is known about an agent, in the order it was added.
-    fn evidence(&self, agent: AgentName) -> Answered<'_, Vec<EvidenceRow>>;
+    fn evidence(&self, agent: AgentName) -> Answered<'_, Vec<Evidence>>;
 
     /// The agents something is known about, by name.
     fn agents_with_evidence(&self) -> Answered<'_, Vec<AgentName>>;
@@ -372,21 +372,6 @@ pub struct EffectFilter {
     pub agent: Option<AgentName>,
     /// At most so many.
     pub limit: u32,
-}
-
-/// Something that is known about an agent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EvidenceRow {
-    /// Its number among all evidence.
-    pub seq: u64,
-    /// The agent.
-    pub agent: AgentName,
-    /// When it was seen, in milliseconds since 1970.
-    pub at_ms: u64,
-    /// What sort of thing.
-    pub kind: String,
-    /// What it says.
-    pub body: Value,
 }
 
 /// Whose spending.

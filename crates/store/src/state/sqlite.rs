@@ -10,16 +10,15 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use toolgate_contract::{
-    AgentName, Answer, Approval, ApprovalId, Cost, Digest, Exceeded, Grant, GrantId, GrantTerms, InstanceId, Latch,
-    LatchKind, Limit, LoginCode, Once, OnceKey, Person, Principal, Question, Resolution, Token, Totals,
+    AgentName, Answer, Approval, ApprovalId, Cost, Digest, Evidence, Exceeded, Grant, GrantId, GrantTerms, InstanceId,
+    Latch, LatchKind, Limit, LoginCode, Once, OnceKey, Person, Principal, Question, Resolution, Token, Totals,
 };
 
 use super::{
-    Account, Answered, ApprovalFilter, Ballot, CompleteError, Completed, EffectFilter, EvidenceRow, Filed, Reservation,
-    Reserved, State, Taken, Ticket, VoteError, approvals, db::Db, evidence, grants, latches, once, spend, tokens,
+    Account, Answered, ApprovalFilter, Ballot, CompleteError, Completed, EffectFilter, Filed, Reservation, Reserved,
+    State, Taken, Ticket, VoteError, approvals, db::Db, evidence, grants, latches, once, spend, tokens,
 };
 use crate::StoreError;
 
@@ -178,11 +177,11 @@ impl State for SqliteState {
         self.ask(move |db| db.write(|tx| once::resolve(tx, &key, by, found, now_ms))).boxed()
     }
 
-    fn add_evidence(&self, agent: AgentName, at_ms: u64, kind: String, body: Value) -> Answered<'_, u64> {
-        self.ask(move |db| db.write(|tx| evidence::add(tx, &agent, at_ms, &kind, &body))).boxed()
+    fn add_evidence(&self, evidence: Evidence) -> Answered<'_, u64> {
+        self.ask(move |db| db.write(|tx| evidence::add(tx, &evidence))).boxed()
     }
 
-    fn evidence(&self, agent: AgentName) -> Answered<'_, Vec<EvidenceRow>> {
+    fn evidence(&self, agent: AgentName) -> Answered<'_, Vec<Evidence>> {
         self.ask(move |db| db.read(|tx| evidence::of(tx, &agent))).boxed()
     }
 
