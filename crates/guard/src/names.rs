@@ -101,20 +101,37 @@ impl fmt::Display for Near {
     }
 }
 
-/// Could somebody mix these two up? Nothing is said about names that are taken for one another ([`collide`]).
-pub fn near(a: &str, b: &str) -> Option<Near> {
-    if collide(a, b).is_some() {
-        return None;
+/// A name made ready to be compared with many others: what is costly about that is done once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    text: String,
+    skeleton: String,
+    letters: Vec<char>,
+}
+
+impl Name {
+    /// Makes it ready.
+    pub fn of(text: &str) -> Self {
+        let letters = fold(text).chars().filter(|c| c.is_alphanumeric()).collect();
+        Self { text: text.to_owned(), skeleton: skeleton(text), letters }
     }
-    let letters = |name: &str| -> Vec<char> { fold(name).chars().filter(|c| c.is_alphanumeric()).collect() };
-    let (a, b) = (letters(a), letters(b));
-    if a.is_empty() || b.is_empty() {
-        return None;
+
+    /// As [`collide`], for names of ASCII characters; of others only those that look alike are sure to be found.
+    pub fn collide(&self, other: &Self) -> Option<Why> {
+        (self.skeleton == other.skeleton).then(|| collide(&self.text, &other.text)).flatten()
     }
-    if a == b {
-        return Some(Near::Separators);
+
+    /// Could somebody mix these two up? Nothing is said about names that are taken for one another.
+    pub fn near(&self, other: &Self) -> Option<Near> {
+        let (a, b) = (&self.letters, &other.letters);
+        if a.is_empty() || b.is_empty() || self.collide(other).is_some() {
+            return None;
+        }
+        if a == b {
+            return Some(Near::Separators);
+        }
+        is_one_edit(a, b).then_some(Near::OneLetter)
     }
-    is_one_edit(&a, &b).then_some(Near::OneLetter)
 }
 
 /// One letter added, left out or exchanged, or two neighbours that changed places.
@@ -302,8 +319,8 @@ mod tests {
     #[test]
     fn names_that_could_be_mixed_up() {
         let check = |a: &str, b: &str, expected: Option<Near>| {
-            assert_eq!(near(a, b), expected, "{a:?} and {b:?}");
-            assert_eq!(near(b, a), expected, "{b:?} and {a:?}");
+            assert_eq!(Name::of(a).near(&Name::of(b)), expected, "{a:?} and {b:?}");
+            assert_eq!(Name::of(b).near(&Name::of(a)), expected, "{b:?} and {a:?}");
         };
         check("read_file", "readFile", Some(Near::Separators));
         check("read_file", "read-file", Some(Near::Separators));
@@ -390,6 +407,11 @@ mod tests {
         fn among_admitted_names_the_skeleton_says_it_all(a in "[a-z][a-z0-9_]{0,5}", b in "[ilmnrvw1o0]{1,4}", c in "[ilmnrvw1o0]{1,4}") {
             let (b, c) = (format!("{a}{b}"), format!("{a}{c}"));
             prop_assert_eq!(collide(&b, &c).is_some(), skeleton(&b) == skeleton(&c));
+        }
+
+        #[test]
+        fn a_name_that_is_ready_collides_like_any_other(a in "[A-Za-c01lI_.-]{1,4}", b in "[A-Za-c01lI_.-]{1,4}") {
+            prop_assert_eq!(Name::of(&a).collide(&Name::of(&b)), collide(&a, &b));
         }
 
         #[test]

@@ -1,19 +1,32 @@
 //! The catalog: the tools there are, each checked once when it is registered.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use toolgate_contract::{Digest, Fault, FaultKind, Files, MAX_NAME, Network, Permission, SafetyClass};
+use toolgate_contract::{Digest, Fault, FaultKind, Files, MAX_NAME, Network, Permission, SafetyClass, ToolDef};
 use toolgate_gate::condition::Condition;
-use toolgate_guard::names;
+use toolgate_guard::{
+    definition::{self, Found},
+    injection::Verdict,
+    names::{self, Why},
+};
 use toolgate_tools::{Pace, Tool};
 
-use crate::schema::Schema;
+use crate::{definitions::rules, schema::Schema};
 
 /// A registered tool.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) tool: Tool,
+    /// Who offers it; none for a tool of our own.
+    pub(crate) origin: Option<String>,
+    /// What the guard says about its definition.
+    pub(crate) findings: Vec<Found>,
     pub(crate) digest: Digest,
     pub(crate) input: Schema,
     pub(crate) output: Schema,
@@ -27,7 +40,7 @@ pub(crate) struct Entry {
 pub struct BadTool {
     /// Its name.
     pub tool: String,
-    /// Stable: `bad_name`, `duplicate_name`, `confusable_name`, `bad_schema` or `bad_declaration`.
+    /// Stable: `bad_name`, `duplicate_name`, `confusable_name`, `bad_definition`, `bad_schema` or `bad_declaration`.
     pub code: &'static str,
     /// One sentence.
     pub why: String,
@@ -37,10 +50,24 @@ pub struct BadTool {
 #[derive(Clone, Default)]
 pub(crate) struct Catalog {
     tools: BTreeMap<String, Arc<Entry>>,
+    /// Tools of others that are not to be called, with what is answered instead.
+    held: BTreeMap<String, Held>,
+}
+
+#[derive(Clone)]
+struct Held {
+    origin: String,
+    refusal: Fault,
+}
+
+/// A tool of somebody else on its way into the catalog: what is called by its name, or why nothing is.
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) entry: Result<Arc<Entry>, Fault>,
 }
 
 impl Catalog {
-    /// Adds a tool, or says why not.
+    /// Adds a tool of our own, or says why not.
     pub(crate) fn register(&mut self, tool: Tool) -> Result<(), BadTool> {
         let name = tool.def.name.to_string();
         let bad = |code, why: String| BadTool { tool: name.clone(), code, why };
@@ -52,6 +79,69 @@ impl Catalog {
         if let Some((other, why)) = self.tools.keys().find_map(|other| Some((other, names::collide(&name, other)?))) {
             return Err(bad("confusable_name", format!("it can be mistaken for `{other}`: {why}")));
         }
+        let mut entry = Entry::of(tool, None)?;
+        // Those that ship are looked at by a test, once for everybody.
+        if !is_built_in(&entry.digest) {
+            entry.findings = definition::scan(&described(&entry.tool.def));
+        }
+        match definition::verdict(&entry.findings) {
+            Verdict::Malicious => {
+                let why = format!("its definition says what none has a reason to say: {}", rules(&entry.findings));
+                return Err(bad("bad_definition", why));
+            }
+            Verdict::Suspicious => {
+                tracing::warn!("the definition of tool `{name}` is suspicious: {}", rules(&entry.findings));
+            }
+            Verdict::Clean => {}
+        }
+        self.tools.insert(name, Arc::new(entry));
+        Ok(())
+    }
+
+    /// The catalog with this of an origin and nothing else of it.
+    pub(crate) fn with_offer(&self, origin: &str, rows: &[Row]) -> Self {
+        let mut catalog = self.clone();
+        catalog.tools.retain(|_, entry| entry.origin.as_deref() != Some(origin));
+        catalog.held.retain(|_, held| held.origin != origin);
+        for Row { name, entry } in rows {
+            match entry {
+                Ok(entry) => _ = catalog.tools.insert(name.clone(), entry.clone()),
+                Err(refusal) => {
+                    let held = Held { origin: origin.to_owned(), refusal: refusal.clone() };
+                    catalog.held.insert(name.clone(), held);
+                }
+            }
+        }
+        catalog
+    }
+
+    /// The tool of somebody else, or of our own, that this one would be taken for by its whole name.
+    pub(crate) fn taken_for(&self, entry: &Entry) -> Option<(String, Why)> {
+        let name = &*entry.tool.def.name;
+        let others = self.tools.values().filter(|other| other.origin != entry.origin);
+        others
+            .map(|other| &*other.tool.def.name)
+            .find_map(|other| Some((other.to_owned(), names::collide(name, other)?)))
+    }
+
+    /// The tool of this name, if there is one. One that is held back is a refusal.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<&Arc<Entry>>, Fault> {
+        match (self.tools.get(name), self.held.get(name)) {
+            (Some(entry), _) => Ok(Some(entry)),
+            (None, Some(held)) => Err(held.refusal.clone()),
+            (None, None) => Ok(None),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.tools.values()
+    }
+}
+
+impl Entry {
+    /// A tool whose declaration holds, with its schemas compiled.
+    pub(crate) fn of(tool: Tool, origin: Option<String>) -> Result<Self, BadTool> {
+        let bad = |code, why| BadTool { tool: tool.def.name.to_string(), code, why };
         consistent(&tool).map_err(|why| bad("bad_declaration", why))?;
         let input =
             Schema::compile(&tool.def.input_schema).map_err(|why| bad("bad_schema", format!("input: {why}")))?;
@@ -59,17 +149,36 @@ impl Catalog {
             Schema::compile(&tool.def.output_schema).map_err(|why| bad("bad_schema", format!("output: {why}")))?;
         let digest = tool.def.digest().map_err(|error| bad("bad_declaration", error.to_string()))?;
         let slots = Arc::new(Semaphore::new(usize::try_from(tool.def.concurrency).unwrap_or(Semaphore::MAX_PERMITS)));
-        self.tools.insert(name, Arc::new(Entry { tool, digest, input, output, slots }));
-        Ok(())
+        Ok(Self { tool, origin, findings: Vec::new(), digest, input, output, slots })
     }
+}
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Entry>> {
-        self.tools.get(name)
-    }
+/// The hashes of the tools that ship, once somebody has asked for those.
+static BUILT_IN: OnceLock<BTreeSet<Digest>> = OnceLock::new();
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.tools.values()
-    }
+/// The tools that ship.
+pub(crate) fn built_in_tools() -> Vec<Tool> {
+    let tools: Vec<Tool> = toolgate_tools::TOOLS.iter().map(|tool| tool()).collect();
+    BUILT_IN.get_or_init(|| tools.iter().filter_map(|tool| tool.def.digest().ok()).collect());
+    tools
+}
+
+/// Is this, to the last letter, the definition of a tool that ships?
+fn is_built_in(digest: &Digest) -> bool {
+    BUILT_IN.get().is_some_and(|known| known.contains(digest))
+}
+
+/// All of a declaration that a model may get to read.
+fn described(def: &ToolDef) -> Value {
+    json!({
+        "name": def.name,
+        "title": def.summary,
+        "description": def.description,
+        "inputSchema": def.input_schema,
+        "outputSchema": def.output_schema,
+        "examples": def.examples,
+        "failures": def.failures,
+    })
 }
 
 impl fmt::Debug for Catalog {

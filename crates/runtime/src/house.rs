@@ -1,6 +1,11 @@
 //! What the road runs through: catalog, policy, store, workspaces, clock.
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -16,6 +21,7 @@ use crate::{
     config::{Config, Place},
     connections::Connections,
     conversation::Conversations,
+    definitions::{Definitions, Offer},
     rooms::Quarters,
     web::Gateway,
 };
@@ -63,6 +69,9 @@ pub(crate) struct House {
     pub(crate) quarters: Arc<Quarters>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) conversations: Conversations,
+    /// What is pinned of the tools of others, and what each origin offers.
+    pub(crate) definitions: Definitions,
+    pub(crate) offers: Mutex<BTreeMap<String, Offer>>,
     /// Takes credentials out of texts; its key is made when the runtime opens.
     pub(crate) redactor: Redactor,
     pub(crate) gateway: Arc<Gateway>,
@@ -72,6 +81,10 @@ pub(crate) struct House {
 impl House {
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
+    }
+
+    pub(crate) fn offers(&self) -> MutexGuard<'_, BTreeMap<String, Offer>> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn policy(&self) -> &Policy {

@@ -8,6 +8,7 @@ mod clean;
 pub mod config;
 pub mod connections;
 mod conversation;
+pub mod definitions;
 mod house;
 mod invoke;
 mod rooms;
@@ -18,7 +19,11 @@ pub mod tokens;
 mod turn;
 mod web;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
@@ -44,6 +49,7 @@ use crate::{
     config::Config,
     connections::Connections,
     conversation::Conversations,
+    definitions::{Definitions, Imported, Offer, Origin, Registered},
     house::{House, SystemClock},
     rooms::Quarters,
     secrets::{Broker, SecretPlaces},
@@ -141,7 +147,7 @@ pub struct Listed {
 
 /// The tools that ship.
 pub fn built_in_tools() -> Vec<tools::Tool> {
-    tools::TOOLS.iter().map(|tool| tool()).collect()
+    catalog::built_in_tools()
 }
 
 /// The tool runtime. Cheap to clone.
@@ -178,6 +184,7 @@ impl Runtime {
         let mut redactor = Redactor { key: [0; 32] };
         getrandom::fill(&mut redactor.key).map_err(|error| OpenError::Chance(error.to_string()))?;
         let conversations = Conversations::open(rooms.as_deref());
+        let definitions = Definitions::at(rooms.clone());
         let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden, gateway.clone()));
         let house = House {
             catalog,
@@ -188,6 +195,8 @@ impl Runtime {
             quarters,
             connections,
             conversations,
+            definitions,
+            offers: Mutex::default(),
             redactor,
             gateway,
             clock,
@@ -206,6 +215,25 @@ impl Runtime {
         added
     }
 
+    /// Takes in everything an origin offers, in the place of what it offered before. What is not pinned is held back:
+    /// it is shown to nobody, and a call of it is refused until a person has pinned its definition.
+    pub fn register_imported(&self, origin: Origin, tools: &[Imported]) -> Result<Vec<Registered>, Fault> {
+        let mut offers = self.house.offers();
+        let offer = Offer::of(origin, tools)?;
+        let registered = self.house.import(&offer);
+        offers.insert(offer.origin().to_owned(), offer);
+        let registered = registered?;
+        for near in registered.iter().flat_map(|tool| &tool.near) {
+            tracing::warn!("{near}");
+        }
+        Ok(registered)
+    }
+
+    /// Pins what is held back of an imported tool, if it has this hash.
+    pub fn pin(&self, tool: &str, hash: Digest, by: &str) -> Result<(), Fault> {
+        self.house.definitions.pin(tool, hash, by)
+    }
+
     /// A call with a fresh id.
     pub fn call(&self, agent: &AgentName, tool: &str, arguments: Value) -> Call {
         let id = CallId(uuid::Uuid::now_v7().to_string());
@@ -216,6 +244,7 @@ impl Runtime {
     ///
     /// The call goes on to its end when this future is dropped: it is cancelled, and its end is recorded.
     pub async fn invoke(&self, call: Call, watch: Watch) -> Outcome {
+        self.house.refresh();
         let gone = watch.cancel.clone().drop_guard();
         let (id, tool) = (call.id.clone(), call.tool.clone());
         let ended = tokio::spawn(invoke::invoke(self.house.clone(), call, watch)).await;
@@ -233,11 +262,13 @@ impl Runtime {
 
     /// Takes the calls of one turn down the road, staged.
     pub async fn turn(&self, calls: Vec<Call>, watch: Watch) -> Turn {
+        self.house.refresh();
         turn::turn(self.house.clone(), calls, watch).await
     }
 
     /// What would be decided about a call. Nothing runs, nothing is recorded.
     pub fn explain(&self, call: &Call) -> Result<Explanation, Fault> {
+        self.house.refresh();
         let (meaning, decision) = invoke::preview(&self.house, call)?;
         let place = invoke::whereabouts(&self.house, call)?;
         let invoke::Meaning { action, effects, risk, class, .. } = meaning;
@@ -246,6 +277,7 @@ impl Runtime {
 
     /// The tools this agent may know of, by name.
     pub fn definitions(&self, agent: &AgentName) -> Result<Vec<Listed>, Fault> {
+        self.house.refresh();
         let catalog = self.house.catalog();
         let agent = self.house.agent(agent)?;
         let listed = |entry: &Arc<catalog::Entry>| Listed { def: entry.tool.def.clone(), digest: entry.digest };

@@ -18,7 +18,9 @@ use serde_json::Value;
 use crate::{
     clean,
     injection::{self, Verdict},
-    json, secrets,
+    json,
+    names::{Name, Why},
+    secrets,
 };
 
 pub use diff::{diff, parts};
@@ -98,9 +100,10 @@ pub fn verdict(found: &[Found]) -> Verdict {
 }
 
 /// What a list of definitions holds that none of them holds alone: two names that would be taken for one another.
-pub fn collisions(names: &[&str]) -> Vec<(usize, usize, crate::names::Why)> {
+pub fn collisions(names: &[&str]) -> Vec<(usize, usize, Why)> {
+    let names: Vec<Name> = names.iter().map(|name| Name::of(name)).collect();
     let pairs = (0..names.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
-    pairs.filter_map(|(a, b)| Some((a, b, crate::names::collide(names[a], names[b])?))).collect()
+    pairs.filter_map(|(a, b)| Some((a, b, names[a].collide(&names[b])?))).collect()
 }
 
 /// A JSON pointer one step further.
@@ -493,7 +496,6 @@ mod tests {
 
     #[test]
     fn two_names_of_one_list_that_would_be_taken_for_one_another() {
-        use crate::names::Why;
         assert_eq!(
             collisions(&["read_file", "write_file", "Read_File", "1ist", "list"]),
             [(0, 2, Why::Case), (3, 4, Why::Lookalike)]

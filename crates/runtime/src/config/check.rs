@@ -24,6 +24,7 @@ use super::{
     trust,
     words::{Port, parse_host},
 };
+use crate::definitions::FirstSight;
 
 /// The checked values of one file.
 #[derive(Debug, Default)]
@@ -39,6 +40,7 @@ pub(super) struct Layer {
     pub(super) rooms: RoomsLayer,
     pub(super) egress: EgressLayer,
     pub(super) flow: Option<Said<FlowMode>>,
+    pub(super) first_sight: Option<Said<FirstSight>>,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) initial_level: Option<Said<Level>>,
     pub(super) connections: Vec<(Said<String>, Connection)>,
@@ -109,7 +111,7 @@ macro_rules! dimensions {
     };
 }
 
-dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode FlowMode }
+dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode FlowMode FirstSight }
 
 /// Adds the actions a file registers. All files register before any is checked, so that `all` means all.
 pub(super) fn register(file: &ConfigFile, number: usize, findings: &mut Findings, actions: &mut ActionRegistry) {
@@ -169,6 +171,8 @@ impl<'a> Check<'a> {
             sandboxing: file.sandboxing.as_ref().map(|block| sandboxing::check(&mut self, block)).unwrap_or_default(),
             egress: egress::check(&mut self, file.egress.as_ref(), file.search.as_ref()),
             flow: self.dimension("information_flow", file.information_flow.as_ref()),
+            first_sight: self
+                .dimension("first_sight", file.definitions.as_ref().and_then(|it| it.first_sight.as_ref())),
             levels: self.levels(file),
             initial_level: file.trust.as_ref().and_then(|block| trust::check(&mut self, block)),
             connections: connections::check(&mut self, &file.connections),

@@ -22,9 +22,16 @@ pub(super) struct ConfigFile {
     pub(super) tool_access: Option<ToolAccessFile>,
     pub(super) trust: Option<TrustFile>,
     pub(super) information_flow: Option<At<String>>,
+    pub(super) definitions: Option<DefinitionsFile>,
     pub(super) egress: Option<EgressFile>,
     pub(super) search: Option<SearchFile>,
     pub(super) connections: Option<Entries<At<ConnectionFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DefinitionsFile {
+    pub(super) first_sight: Option<At<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -22,6 +22,7 @@ use super::{
     rooms::Voice,
     sandboxing::Sandboxing,
 };
+use crate::definitions::FirstSight;
 
 /// A configuration in the making.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub(super) struct Draft {
     sandboxing: Sandboxing,
     rooms: RoomSettings,
     egress: EgressSettings,
+    first_sight: Sourced<FirstSight>,
     room_dirs: Vec<Said<PathBuf>>,
     initial_level: Option<Said<Level>>,
     level_descriptions: BTreeMap<Level, String>,
@@ -72,6 +74,7 @@ impl Draft {
             sandboxing: Sandboxing::default(),
             rooms: RoomSettings::default(),
             egress: EgressSettings::default(),
+            first_sight: Sourced::built_in(FirstSight::Hold),
             room_dirs: Vec::new(),
             initial_level: None,
             level_descriptions: BTreeMap::new(),
@@ -106,6 +109,9 @@ impl Draft {
         layer.egress.apply(&mut self.egress, findings);
         if let Some(flow) = layer.flow {
             self.policy.flow = findings.sourced(flow);
+        }
+        if let Some(first_sight) = layer.first_sight {
+            self.first_sight = findings.sourced(first_sight);
         }
         self.initial_level = layer.initial_level.or(self.initial_level.take());
         connections::add(&mut self.connections, layer.connections, findings);
@@ -173,6 +179,7 @@ impl Draft {
             rooms: self.rooms,
             connections: self.connections,
             egress: self.egress,
+            first_sight: self.first_sight,
             room_dirs: self.room_dirs,
             mentions: Mentions { names: self.mentions, texts: findings.texts.clone() },
             workspaces,

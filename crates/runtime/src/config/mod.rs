@@ -45,7 +45,7 @@ use load::instead;
 use merge::Draft;
 use text::{Links, Text};
 
-use crate::secrets::SecretRef;
+use crate::{definitions::FirstSight, secrets::SecretRef};
 
 pub use connections::{Auth, Connection, OAuth2, Word};
 pub use egress::EgressSettings;
@@ -75,6 +75,8 @@ pub struct Config {
     pub rooms: RoomSettings,
     /// How other machines are found and reached.
     pub egress: EgressSettings,
+    /// What happens to tools of an origin that was never seen before.
+    pub first_sight: Sourced<FirstSight>,
     /// Other people's APIs, by name.
     pub connections: BTreeMap<String, Sourced<Connection>>,
     /// What the operator says about levels, for people.

@@ -50,6 +50,12 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
             false => config.policy.flow = findings.sourced(flow),
         }
     }
+    if let Some(first_sight) = layer.first_sight {
+        match first_sight.value < config.first_sight.value {
+            true => refuse(first_sight.spot, &format!("`first_sight: {}`", first_sight.value), findings),
+            false => config.first_sight = findings.sourced(first_sight),
+        }
+    }
     config.mentions.names.extend(layer.mentions);
 }
 

@@ -188,12 +188,14 @@ fn of_definition(definition: &Value) -> Value {
     let mut verdict = Verdict::Clean;
     let mut findings = Vec::new();
     let mut tell = |rule: &str, at: String, detail: &str| {
-        findings.push(json!({ "kind": "definition", "rule": rule, "at": at, "span": [0, 0], "detail": detail }));
+        let mut told = found(owasp::Kind::Definition, rule, &(0..0), detail);
+        told["at"] = json!(at);
+        findings.push(told);
     };
     for (at, tool) in &tools {
-        let found = definition::scan(tool);
-        verdict = verdict.max(definition::verdict(&found));
-        found.iter().for_each(|found| tell(found.rule, format!("{at}{}", found.at), &found.detail));
+        let signs = definition::scan(tool);
+        verdict = verdict.max(definition::verdict(&signs));
+        signs.iter().for_each(|sign| tell(sign.rule, format!("{at}{}", sign.at), &sign.detail));
     }
     let names: Vec<&str> = tools.iter().map(|(_, tool)| tool["name"].as_str().unwrap_or_default()).collect();
     for (other, one, why) in definition::collisions(&names) {

@@ -1,0 +1,266 @@
+//! Tools of others: from a definition and a function to an entry of the catalog, or to a refusal in its place.
+
+use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
+
+use serde_json::Value;
+use toolgate_contract::{
+    ActionType, Digest, Effect, EffectKind, Fault, Needs, Network, Permission, SafetyClass, ToolDef,
+};
+use toolgate_guard::{
+    definition::{self, Found},
+    injection::Verdict,
+    names,
+};
+use toolgate_tools::{Answer, Cx, Tool};
+
+use super::{Candidate, Definition, Judged, MOST_TOOLS, Origin, Standing, admit_origin, local_name, whole};
+use crate::{
+    catalog::{Entry, Row},
+    house::House,
+};
+
+type Run = dyn Fn(&Cx, Value) -> Result<Answer<Value>, Fault> + Send + Sync;
+
+/// A tool of somebody else: what it says of itself, what the operator says of it, and what runs.
+#[derive(Clone)]
+pub struct Imported {
+    /// As its origin wrote it.
+    pub definition: Definition,
+    /// What a call of it amounts to. This is the operator's word; the definition has none in it.
+    pub terms: Terms,
+    run: Arc<Run>,
+}
+
+/// What the operator takes a call of an imported tool for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// The action.
+    pub action: ActionType,
+    /// The class. Talking to an origin is at least `network`.
+    pub safety: SafetyClass,
+}
+
+impl Default for Terms {
+    /// What nobody has classified is privileged, and people are asked about it.
+    fn default() -> Self {
+        let ToolDef { action, safety, .. } = ToolDef::default();
+        Self { action, safety }
+    }
+}
+
+impl Imported {
+    /// A tool that nobody has classified.
+    pub fn new(
+        definition: Definition,
+        run: impl Fn(&Cx, Value) -> Result<Answer<Value>, Fault> + Send + Sync + 'static,
+    ) -> Self {
+        Self { definition, terms: Terms::default(), run: Arc::new(run) }
+    }
+
+    /// The same under these terms.
+    #[must_use]
+    pub fn under(self, terms: Terms) -> Self {
+        Self { terms, ..self }
+    }
+
+    fn tool(&self, origin: &str, name: &str) -> Tool {
+        let Definition { title, description, input_schema, output_schema, annotations, .. } = &self.definition;
+        let description = description.clone().unwrap_or_default();
+        let summary = title.clone().unwrap_or_else(|| description.lines().next().unwrap_or_default().to_owned());
+        // Claims can make a tool stricter and never milder.
+        let claims = |hint: &str| annotations.as_ref().and_then(|claims| claims.get(hint)) == Some(&Value::Bool(true));
+        let permission = if claims("destructiveHint") { Permission::Confirm } else { Permission::Allow };
+        let def = ToolDef {
+            name: Cow::Owned(name.to_owned()),
+            summary: Cow::Owned(summary),
+            description: Cow::Owned(description),
+            action: self.terms.action.clone(),
+            safety: self.terms.safety.max(SafetyClass::Network),
+            needs: Needs { network: Network::Fenced, ..Needs::NOTHING },
+            permission,
+            ..ToolDef::default()
+        };
+        let (run, to) = (self.run.clone(), origin.to_owned());
+        let effects = move |_: &Value| vec![Effect::on(EffectKind::Network, to.clone())];
+        let mut tool = Tool::typed(def, effects, move |cx: &Cx, input: Value| run(cx, input));
+        tool.def.input_schema = input_schema.clone();
+        tool.def.output_schema = output_schema.clone().unwrap_or(Value::Bool(true));
+        tool
+    }
+}
+
+impl fmt::Debug for Imported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Imported").field(&self.definition.name).finish()
+    }
+}
+
+/// What became of an imported tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// What agents call it by.
+    pub name: String,
+    /// The hash of its definition.
+    pub hash: Digest,
+    /// Whether it can be called.
+    pub standing: Standing,
+    /// What the guard says about the definition.
+    pub findings: Vec<Found>,
+    /// Other names it could be mixed up with, one sentence each.
+    pub near: Vec<String>,
+}
+
+/// All an origin offers, looked at once. Only what a person pins can change later.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    origin: Origin,
+    looks: Vec<Look>,
+}
+
+#[derive(Debug)]
+struct Look {
+    name: String,
+    local: String,
+    definition: Definition,
+    hash: Digest,
+    found: Vec<Found>,
+    /// What would be called, or why it never can be.
+    entry: Result<Arc<Entry>, Standing>,
+}
+
+impl Offer {
+    pub(crate) fn of(origin: Origin, tools: &[Imported]) -> Result<Self, Fault> {
+        admit_origin(&origin.name)?;
+        if tools.len() > MOST_TOOLS {
+            return Err(Fault::refused(
+                "too_many_tools",
+                format!("`{}` offers {} tools, and {MOST_TOOLS} are allowed", origin.name, tools.len()),
+                "Have it offer fewer tools.",
+            ));
+        }
+        let mut looks = tools.iter().map(|tool| Look::at(&origin, tool)).collect::<Result<Vec<_>, _>>()?;
+        part_the_confusable(&mut looks);
+        Ok(Self { origin, looks })
+    }
+
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin.name
+    }
+}
+
+impl Look {
+    fn at(origin: &Origin, imported: &Imported) -> Result<Self, Fault> {
+        let definition = imported.definition.clone();
+        let hash = definition.digest(origin).map_err(|error| {
+            Fault::refused("bad_definition", format!("a definition has no hash: {error}"), "Have it corrected.")
+        })?;
+        let found = definition::scan(&definition.to_json());
+        let local = local_name(&definition);
+        let name = whole(&origin.name, &local);
+        let unfit = |code, why| Err(Standing::Unfit { code, why });
+        let entry = if let Err(fault) = names::admit_name(&name) {
+            unfit("bad_name", fault.message)
+        } else if definition::verdict(&found) == Verdict::Malicious {
+            unfit("bad_definition", format!("its definition is refused ({})", rules(&found)))
+        } else {
+            let made = Entry::of(imported.tool(&origin.name, &name), Some(origin.name.clone()));
+            made.map(Arc::new).or_else(|bad| unfit(bad.code, bad.to_string()))
+        };
+        Ok(Self { name, local, definition, hash, found, entry })
+    }
+}
+
+/// The rules that spoke, each once. What they found is the author's word and stays out of it.
+pub(crate) fn rules(found: &[Found]) -> String {
+    let rules: BTreeSet<&str> = found.iter().map(|found| found.rule).collect();
+    rules.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Two tools of one origin that would be taken for one another: nobody could say which one was meant, so neither is taken.
+fn part_the_confusable(looks: &mut [Look]) {
+    let names: Vec<&str> = looks.iter().map(|look| &*look.definition.name).collect();
+    let mut clashes: Vec<(usize, usize, String)> =
+        definition::collisions(&names).into_iter().map(|(a, b, why)| (a, b, why.to_string())).collect();
+    let pairs = (0..looks.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    let same = pairs.filter(|(a, b)| looks[*a].local == looks[*b].local);
+    clashes.extend(same.map(|(a, b)| (a, b, "both would be called the same here".to_owned())));
+    for (a, b, why) in clashes {
+        for (one, other) in [(a, b), (b, a)] {
+            let with: String = looks[other].definition.name.chars().take(64).flat_map(char::escape_debug).collect();
+            let why = format!("it can be mistaken for `{with}` of the same origin: {why}");
+            looks[one].entry = Err(Standing::Unfit { code: "confusable_name", why });
+        }
+    }
+}
+
+impl House {
+    /// Puts everything an origin offers into the catalog, or what is to be answered in its place. What it offered before
+    /// goes. When the list of pins cannot be used, nothing of it can be called.
+    pub(crate) fn import(&self, offer: &Offer) -> Result<Vec<Registered>, Fault> {
+        let judged = self.judge(offer);
+        let rows: Vec<Row> = match &judged {
+            Ok(judged) => offer.looks.iter().zip(judged).map(|(look, judged)| look.row(judged)).collect(),
+            Err(fault) => {
+                offer.looks.iter().map(|look| Row { name: look.name.clone(), entry: Err(fault.clone()) }).collect()
+            }
+        };
+        self.catalog.rcu(|catalog| catalog.with_offer(offer.origin(), &rows));
+        let registered = |(look, judged): (&Look, Judged)| Registered {
+            name: look.name.clone(),
+            hash: look.hash,
+            standing: judged.standing,
+            findings: look.found.clone(),
+            near: judged.near,
+        };
+        Ok(offer.looks.iter().zip(judged?).map(registered).collect())
+    }
+
+    fn judge(&self, offer: &Offer) -> Result<Vec<Judged>, Fault> {
+        let catalog = self.catalog();
+        let own: Vec<&str> =
+            catalog.iter().filter(|entry| entry.origin.is_none()).map(|entry| &*entry.tool.def.name).collect();
+        let fit: Vec<&Look> = offer.looks.iter().filter(|look| look.entry.is_ok()).collect();
+        let candidates: Vec<Candidate<'_>> = fit.iter().map(|look| look.candidate()).collect();
+        let offered: BTreeSet<String> = offer.looks.iter().map(|look| look.local.clone()).collect();
+        let first = self.config.first_sight.value;
+        let mut judged = self.definitions.judge(&offer.origin, &candidates, &offered, &own, first)?.into_iter();
+        let one = |look: &Look| match &look.entry {
+            Err(standing) => Some(Judged { standing: standing.clone(), near: Vec::new() }),
+            Ok(entry) => judged.next().map(|judged| match catalog.taken_for(entry) {
+                Some((with, why)) => Judged { standing: Standing::Colliding { with, why }, ..judged },
+                None => judged,
+            }),
+        };
+        Ok(offer.looks.iter().filter_map(one).collect())
+    }
+
+    /// Looks at the list of pins again if it has changed: the person who pins sits at another process.
+    pub(crate) fn refresh(&self) {
+        let offers = self.offers();
+        if offers.is_empty() || !self.definitions.is_stale() {
+            return;
+        }
+        for offer in offers.values() {
+            if let Err(fault) = self.import(offer) {
+                tracing::warn!("the tools of `{}` are held back: {fault}", offer.origin());
+            }
+        }
+    }
+}
+
+impl Look {
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate { local: self.local.clone(), definition: &self.definition, hash: self.hash, found: &self.found }
+    }
+
+    fn row(&self, judged: &Judged) -> Row {
+        let entry = match (&self.entry, judged.standing.refusal(&self.name)) {
+            (Ok(entry), None) => Ok(entry.clone()),
+            (_, Some(refusal)) => Err(refusal),
+            (Err(standing), None) => {
+                Err(Fault::refused("tool_quarantined", standing.to_string(), "Have it corrected."))
+            }
+        };
+        Row { name: self.name.clone(), entry }
+    }
+}
