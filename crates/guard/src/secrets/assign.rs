@@ -95,9 +95,20 @@ pub(super) fn value(text: &str, name: Range<usize>, kind: Name, met: &mut Met) -
     match kind {
         Name::Password => password(text, name),
         Name::Service if name.start > 0 && text.as_bytes()[name.start - 1].is_ascii_alphabetic() => None,
+        // `_pat` is a token, `_path` is not.
+        Name::Telling if text[name.clone()].starts_with('_') && follows_letter(text, name.end) => None,
+        _ if ends_with_public(&text[..name.start]) => None,
         Name::Telling => token(text, name.clone(), kind, met).or_else(|| quoted_secret(text, name)),
         Name::Hinting | Name::Service => token(text, name, kind, met),
     }
+}
+
+fn follows_letter(text: &str, at: usize) -> bool {
+    text.as_bytes().get(at).is_some_and(u8::is_ascii_alphabetic)
+}
+
+fn ends_with_public(before: &str) -> bool {
+    before.len() >= 7 && before.as_bytes()[before.len() - 7..].eq_ignore_ascii_case(b"public ")
 }
 
 /// Names that speak of keys and tokens which are no secrets.
@@ -280,9 +291,14 @@ fn plain_value(way: &Way<'_>, span: Range<usize>, met: &mut Met) -> Option<Range
     }
     let value = run.trim_end_matches(['.', '-', '_', '/']);
     let span = span.start..span.start + value.len();
-    // What is called, indexed or reached through a path is code.
+    // What is called, indexed, reached through a path or set to something itself is code.
     let (before, after) = (&way.text[..span.start], &way.text[span.end..]);
-    if after.starts_with(['(', '[']) || after.starts_with("::") || before.ends_with("::") {
+    let then = after.trim_start_matches(' ');
+    let is_set = after.starts_with(' ') && then.starts_with('=');
+    if is_set || then.starts_with(['(', '[']) || after.starts_with("::") || before.ends_with("::") {
+        return None;
+    }
+    if value.len() < SHORTEST_NAME && value.contains('_') && !before.ends_with(['"', '\'', '`']) {
         return None;
     }
     looks_secret(value, way, span.start).then_some(span)
@@ -295,7 +311,11 @@ fn attached_value(way: &Way<'_>, span: Range<usize>, met: &mut Met) -> Option<Ra
     for _ in 0..3 {
         let rest = &way.text[from..span.end];
         let joint = rest.as_bytes().iter().take(17).position(|byte| matches!(byte, b'-' | b'.' | b'_' | b'/'))?;
-        if !rest[..joint].bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        let path = way.kind == Name::Service && rest.as_bytes()[joint] == b'/';
+        if path
+            || rest.len() - joint <= SHORTEST_JOINED
+            || !rest[..joint].bytes().all(|byte| byte.is_ascii_alphabetic())
+        {
             return None;
         }
         from += joint + 1;
@@ -306,6 +326,10 @@ fn attached_value(way: &Way<'_>, span: Range<usize>, met: &mut Met) -> Option<Ra
     None
 }
 
+/// Without quotes around it, what is shorter and has an underscore is a name.
+const SHORTEST_NAME: usize = 20;
+/// The shortest value that is joined to its name.
+const SHORTEST_JOINED: usize = 20;
 /// The shortest value under any name.
 const SHORTEST: usize = 11;
 
@@ -504,7 +528,7 @@ fn password(text: &str, name: Range<usize>) -> Option<Range<usize>> {
         at += 1;
     }
     let tail = text[name_end..at].to_ascii_lowercase();
-    if NOT_PASSWORD.iter().any(|end| tail.contains(end)) {
+    if NOT_PASSWORD.iter().any(|end| tail.contains(end)) || OTHER_WORDS.iter().any(|end| tail.starts_with(end)) {
         return None;
     }
     let set = assignment(bytes, at)?;
@@ -515,9 +539,10 @@ fn password(text: &str, name: Range<usize>) -> Option<Range<usize>> {
         variable: set.quote.is_none()
             && set.by == By::Equals
             && is_capital(before)
-            && is_capital(&text[name.start..at]),
+            && is_capital(&text[name.start..at])
+            && ends_a_statement(text, &value),
         flag: before.starts_with('-'),
-        user_beside: ends_a_statement(bytes, value.end) && has_user_beside(text, name.start, &value),
+        user_beside: ends_a_statement(text, &value) && has_user_beside(text, name.start, &value),
         set,
     };
     (is_password(&text[value.clone()], &whole) && !speaks_of_no_secret(before)).then_some(value)
@@ -528,6 +553,9 @@ const NOT_PASSWORD: &[&str] = &[
     "file", "path", "field", "reset", "policy", "hint", "hash", "length", "input", "prompt", "url", "_id", "type",
     "manager",
 ];
+
+/// What makes other words of `pass`.
+const OTHER_WORDS: &[&str] = &["ing", "ed", "es", "ive", "age", "port", "through", "enger", "ion"];
 
 fn is_capital(text: &str) -> bool {
     !text.bytes().any(|byte| byte.is_ascii_lowercase())
@@ -603,9 +631,11 @@ fn assigned(text: &str, set: &Set) -> Option<Range<usize>> {
     Some(set.at..set.at + rest[..length].trim_end_matches('\\').len())
 }
 
-/// Does nothing follow that belongs to the same expression?
-fn ends_a_statement(bytes: &[u8], at: usize) -> bool {
-    bytes.get(at).is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b';' | b'&' | b'"' | b'\''))
+/// Does nothing follow that belongs to the same expression? Between fields that have no space around the sign one ends them.
+fn ends_a_statement(text: &str, value: &Range<usize>) -> bool {
+    let ends = |c: char| matches!(c, '\n' | '\r' | ';' | '&' | '"' | '\'');
+    let after = &text[value.end..];
+    after.is_empty() || after.starts_with(ends) || (after.starts_with(' ') && text[..value.start].ends_with('='))
 }
 
 /// Is a name of a user set close by? Then a plain word beside it is a password.
@@ -683,7 +713,7 @@ fn is_password(value: &str, chosen: &Chosen) -> bool {
     let wordy = shape::wordiness(value);
     let plain = odd && (mix.digits > 1 || mix.others > 0) && value.len() >= 6 && !value.contains('.') && wordy < 0.75;
     match (chosen.set.by, chosen.set.quote) {
-        (By::Space, Some(_)) => odd && wordy < 0.75,
+        (By::Space | By::Call, Some(_)) => odd && wordy < 0.75,
         (By::Space, None) if chosen.flag => plain,
         // Between words of a sentence only what cannot be one.
         (By::Space, None) => {

@@ -150,7 +150,8 @@ fn is_told_otherwise(text: &str, at: usize) -> bool {
     // The last sign before a name may be longer than a byte.
     let name = near.get(name_at..).unwrap_or_default();
     let in_query = near[..near.len() - name.len()].ends_with(['?', '&']);
-    in_query || words(name).any(|word| OTHERWISE.contains(&word.as_str()))
+    let hashed = |word: &str| ["sha", "md5", "crc", "blake"].iter().any(|hash| word.starts_with(hash));
+    in_query || words(name).any(|word| OTHERWISE.contains(&word.as_str()) || hashed(&word))
 }
 
 /// The words of `some_name`, `some-name` and `someName`, in lower case.
@@ -195,6 +196,7 @@ mod tests {
             "\"id\": \"<w40>\"",
             "requestId: <w40>",
             "commit=<w40>",
+            "a.py,sha256=<w43>,120",
             "integrity: sha512-<w40>",
             "https://example.com/?v=<w40>",
             "workspace: wrk_<w26>",

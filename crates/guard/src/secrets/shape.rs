@@ -148,7 +148,18 @@ const STAND_INS: &[&str] = &[
 /// Does the text only say that a secret belongs here?
 pub(super) fn is_stand_in(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    STAND_INS.iter().any(|word| lower.contains(word)) || is_repeated(&lower) || is_reference(text)
+    STAND_INS.iter().any(|word| lower.contains(word))
+        || is_repeated(&lower)
+        || is_alphabet(&lower)
+        || is_reference(text)
+}
+
+/// Every letter in order, once in small ones and once in capitals at most, and perhaps the digits.
+fn is_alphabet(lower: &str) -> bool {
+    let letters = "abcdefghijklmnopqrstuvwxyz";
+    let rest = lower.replacen(letters, "", 2);
+    rest.len() < lower.len()
+        && ["", "0123456789", "1234567890"].contains(&rest.trim_end_matches(['+', '/', '=', '-', '_']))
 }
 
 /// One character or a few, again and again.
@@ -247,6 +258,7 @@ mod tests {
             "%TOKEN%",
             "my-secret-value",
             "ababababab",
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
         ] {
             assert!(is_stand_in(stand_in), "{stand_in}");
         }
