@@ -23,6 +23,7 @@ pub mod condition;
 mod connection;
 mod constraint;
 mod decide;
+mod downgrade;
 mod policy;
 
 pub use approval::{ApprovalRules, Asked, Due, Silence, Step, Tier, Timeout, covers};
@@ -31,4 +32,5 @@ pub use command::{Meant, OwnRules, read_command};
 pub use connection::{ConnectionTerms, OnWrite};
 pub use constraint::{CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, TerminalMode};
 pub use decide::{Decision, Permit, Request, decide};
+pub use downgrade::{Downgrades, ErrorRate};
 pub use policy::{Agent, FlowMode, LevelRights, Listed, Policy, Rules, Sourced};

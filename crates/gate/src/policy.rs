@@ -7,12 +7,13 @@ use std::{
 
 use serde::Serialize;
 use toolgate_contract::{
-    ActionRegistry, ActionType, AgentName, Category, Digest, Level, Permission, SafetyClass, SourceLine, digest, scale,
+    ActionRegistry, ActionType, AgentName, Category, Digest, Level, Limit, Permission, SafetyClass, SourceLine, digest,
+    scale,
 };
 
 use toolgate_guard::shell::profiles::Profile;
 
-use crate::{ApprovalRules, Autonomy, Constraints, OwnRules, Preset};
+use crate::{ApprovalRules, Autonomy, Constraints, Downgrades, OwnRules, Preset};
 
 /// A value and the line that set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -79,6 +80,8 @@ pub struct Agent {
     pub profile: Option<Sourced<Profile>>,
     /// What it does without asking.
     pub autonomy: Sourced<Autonomy>,
+    /// What it is given to spend. All of them bind.
+    pub budget: Vec<Sourced<Limit>>,
 }
 
 /// What a level permits.
@@ -136,6 +139,8 @@ pub struct Policy {
     pub commands: OwnRules,
     /// How questions to people are handled.
     pub approvals: ApprovalRules,
+    /// What holds an agent back that goes wrong.
+    pub downgrades: Downgrades,
     /// How strictly words are followed.
     pub flow: Sourced<FlowMode>,
     /// The action types there are.
@@ -161,6 +166,7 @@ impl Policy {
             tools: BTreeMap::new(),
             commands: OwnRules::default(),
             approvals: ApprovalRules::default(),
+            downgrades: Downgrades::default(),
             flow: Sourced::built_in(FlowMode::Origin),
             actions: ActionRegistry::default(),
         }
@@ -177,6 +183,15 @@ impl Agent {
     pub fn at(name: AgentName, level: Sourced<Level>) -> Self {
         let constraints = Arc::new(Constraints::of(level.value));
         let autonomy = Sourced::built_in(Autonomy::preset(Preset::Full, &ActionRegistry::default()));
-        Self { name, level, roles: BTreeSet::new(), rules: Rules::default(), constraints, profile: None, autonomy }
+        Self {
+            name,
+            level,
+            roles: BTreeSet::new(),
+            rules: Rules::default(),
+            constraints,
+            profile: None,
+            autonomy,
+            budget: Vec::new(),
+        }
     }
 }

@@ -2139,6 +2139,7 @@ fn verdict_for(config: &Config, agent: &str, tool: &str) -> Verdict {
         def: &tool.def,
         action: &tool.def.action,
         effects: &[],
+        also: &[],
         risk: config.policy.actions.risk(&tool.def.action),
         command: None,
         connection: None,

@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, collections::BTreeSet, ops::RangeInclusive};
 
-use toolgate_contract::{ActionRegistry, ActionType, AgentName, BadAction, Level, Permission, Risk, SafetyClass};
+use toolgate_contract::{
+    ActionRegistry, ActionType, AgentName, BadAction, Level, Limit, Permission, Risk, SafetyClass,
+};
 use toolgate_gate::{
     CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, Policy, TerminalMode, condition::Condition,
 };
@@ -19,6 +21,7 @@ use super::{
     },
     findings::{Findings, Said, Spot},
     load::{At, Entries, ListOr, Mark, Outline, WordOr, instead},
+    people::{self, ApprovalsLayer, AutonomyLayer},
     rooms::{self, RoomsLayer},
     sandboxing::{self, Sandboxing},
     trust,
@@ -43,6 +46,8 @@ pub(super) struct Layer {
     pub(super) first_sight: Option<Said<FirstSight>>,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) initial_level: Option<Said<Level>>,
+    pub(super) autonomy: AutonomyLayer,
+    pub(super) approvals: ApprovalsLayer,
     pub(super) connections: Vec<(Said<String>, Connection)>,
     /// Every tool name in the file, for the day the catalog is known.
     pub(super) mentions: Vec<Said<String>>,
@@ -73,6 +78,8 @@ pub(super) struct AgentLayer {
     pub(super) profile: Option<Said<Profile>>,
     pub(super) rules: RulesLayer,
     pub(super) constraints: ConstraintsLayer,
+    pub(super) autonomy: Option<Said<String>>,
+    pub(super) budget: Vec<Said<Limit>>,
 }
 
 #[derive(Debug, Default)]
@@ -175,6 +182,12 @@ impl<'a> Check<'a> {
                 .dimension("first_sight", file.definitions.as_ref().and_then(|it| it.first_sight.as_ref())),
             levels: self.levels(file),
             initial_level: file.trust.as_ref().and_then(|block| trust::check(&mut self, block)),
+            autonomy: file.autonomy.as_ref().map(|block| people::check_autonomy(&mut self, block)).unwrap_or_default(),
+            approvals: file
+                .approvals
+                .as_ref()
+                .map(|block| people::check_approvals(&mut self, block))
+                .unwrap_or_default(),
             connections: connections::check(&mut self, &file.connections),
             trusted_blocks: self.trusted_blocks(file),
             mentions: Vec::new(),
@@ -191,7 +204,7 @@ impl<'a> Check<'a> {
 
     fn trusted_blocks(&self, file: &ConfigFile) -> Vec<Said<&'static str>> {
         let sandboxing = file.sandboxing.as_ref();
-        let blocks: [(&[&str], &str, bool); 8] = [
+        let blocks: [(&[&str], &str, bool); 10] = [
             (&["actions"], "actions", file.actions.is_some()),
             (&["sandboxing", "docker"], "docker", sandboxing.is_some_and(|block| block.docker.is_some())),
             (&["sandboxing", "k8s"], "k8s", sandboxing.is_some_and(|block| block.k8s.is_some())),
@@ -199,6 +212,8 @@ impl<'a> Check<'a> {
             (&["search"], "search", file.search.is_some()),
             (&["tool_access"], "tool_access", file.tool_access.is_some()),
             (&["trust"], "trust", file.trust.is_some()),
+            (&["autonomy"], "autonomy", file.autonomy.is_some()),
+            (&["approvals"], "approvals", file.approvals.is_some()),
             (&["connections"], "connections", file.connections.is_some()),
         ];
         let there = blocks.into_iter().filter(|(_, _, there)| *there);
@@ -240,7 +255,7 @@ impl<'a> Check<'a> {
         said
     }
 
-    fn expand(&mut self, entry: &At<String>) -> Option<Said<BTreeSet<ActionType>>> {
+    pub(super) fn expand(&mut self, entry: &At<String>) -> Option<Said<BTreeSet<ActionType>>> {
         // No action has so long a name, and looking for the nearest one would take its time.
         let name = if entry.value.len() > 200 { "" } else { &entry.value };
         match self.actions.expand(name) {
@@ -365,6 +380,8 @@ impl<'a> Check<'a> {
             profile: agent.profile.as_ref().and_then(|profile| commands::profile(self, profile)),
             rules: self.three_lists(agent.denied.as_ref(), agent.ask.as_ref(), agent.allowed.as_ref()),
             constraints: agent.constraints.as_ref().map(|given| self.constraints(given)).unwrap_or_default(),
+            autonomy: agent.autonomy.as_ref().map(|name| self.said(name)),
+            budget: agent.budget.as_ref().map(|given| people::check_budget(self, given)).unwrap_or_default(),
         };
         Some((Said { value: AgentName::from(&*known), spot: self.spot(name.mark) }, layer))
     }
@@ -378,6 +395,13 @@ impl<'a> Check<'a> {
             self.error(name.mark, message, "Write at most 64 letters, digits, `_`, `-` or `.`.");
             return None;
         }
+        Some(name.value.clone())
+    }
+
+    /// A person: a name, or `user:` and the name of a user of this machine.
+    pub(super) fn person(&mut self, name: &At<String>) -> Option<String> {
+        let plain = name.value.strip_prefix("user:").unwrap_or(&name.value);
+        self.name("person", &At { value: plain.to_owned(), mark: name.mark })?;
         Some(name.value.clone())
     }
 

@@ -21,6 +21,8 @@ pub(super) struct ConfigFile {
     pub(super) sandboxing: Option<SandboxingFile>,
     pub(super) tool_access: Option<ToolAccessFile>,
     pub(super) trust: Option<TrustFile>,
+    pub(super) autonomy: Option<AutonomyFile>,
+    pub(super) approvals: Option<ApprovalsFile>,
     pub(super) information_flow: Option<At<String>>,
     pub(super) definitions: Option<DefinitionsFile>,
     pub(super) egress: Option<EgressFile>,
@@ -150,6 +152,8 @@ pub(super) struct AgentFile {
     pub(super) ask: Option<AskFile>,
     pub(super) allowed: Option<ListedFile>,
     pub(super) constraints: Option<ConstraintsFile>,
+    pub(super) autonomy: Option<At<String>>,
+    pub(super) budget: Option<BudgetFile>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -356,4 +360,83 @@ pub(super) struct ReVerificationFile {
     pub(super) interval_days: Option<At<u64>>,
     pub(super) decay_on_idle_days: Option<At<u64>>,
     pub(super) decay_on_error_rate: Option<At<f64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AutonomyFile {
+    pub(super) default: Option<At<String>>,
+    pub(super) presets: Option<Entries<PresetFile>>,
+    pub(super) downgrade: Option<DowngradeFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PresetFile {
+    pub(super) auto_approve: Option<Vec<At<String>>>,
+    pub(super) human_approval: Option<Vec<At<String>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DowngradeFile {
+    pub(super) error_rate: Option<At<ErrorRateFile>>,
+    pub(super) budget_exhausted: Option<At<String>>,
+    pub(super) security_incident: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ErrorRateFile {
+    pub(super) over: Option<At<f64>>,
+    pub(super) of_last: Option<At<u64>>,
+    pub(super) to: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ApprovalsFile {
+    pub(super) expires: Option<At<String>>,
+    pub(super) hold: Option<At<String>>,
+    pub(super) people: Option<Vec<At<String>>>,
+    pub(super) timeout: Option<At<WordOr<TimeoutFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TimeoutFile {
+    pub(super) deny_after: Option<At<String>>,
+    pub(super) tiered: Option<Entries<At<SilenceFile>>>,
+    pub(super) escalation: Option<Vec<At<StepFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SilenceFile {
+    pub(super) after: Option<At<String>>,
+    pub(super) then: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct StepFile {
+    pub(super) to: Option<Vec<At<String>>>,
+    pub(super) after: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct BudgetFile {
+    pub(super) task: Option<SpendFile>,
+    pub(super) day: Option<SpendFile>,
+    pub(super) ever: Option<SpendFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SpendFile {
+    pub(super) calls: Option<At<u64>>,
+    pub(super) cost: Option<At<u64>>,
+    pub(super) bytes_out: Option<At<String>>,
+    pub(super) wall_time: Option<At<String>>,
 }

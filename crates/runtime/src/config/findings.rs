@@ -7,7 +7,7 @@ use toolgate_gate::Sourced;
 
 use super::{
     error::{ConfigError, Note, Snippet},
-    load::{Mark, Unreadable},
+    load::{Mark, Unreadable, instead},
     text::Text,
 };
 
@@ -93,6 +93,12 @@ impl Findings {
         for error in &mut self.errors {
             conceal(error, &self.hidden);
         }
+    }
+
+    /// A word that is none of those there are.
+    pub(super) fn unknown<'w>(&mut self, said: &Said<String>, what: &str, known: impl IntoIterator<Item = &'w str>) {
+        let remedy = instead(&said.value, known);
+        self.error(said.spot, format!("unknown {what} `{}`", said.value), remedy);
     }
 
     pub(super) fn note(&mut self, spot: Spot, text: impl Into<String>) {

@@ -8,9 +8,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
-use toolgate_contract::{ActionRegistry, AgentName, Category, Level, SourceLine};
+use toolgate_contract::{ActionRegistry, AgentName, Category, Level, Limit, SourceLine};
 use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Rules, Sourced};
 use toolgate_guard::shell::profiles::Profile;
 
@@ -19,6 +20,7 @@ use super::{
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
     commands, connections,
     findings::{Findings, Said, Spot},
+    people::{Presets, add_budget},
     rooms::Voice,
     sandboxing::Sandboxing,
 };
@@ -37,6 +39,8 @@ pub(super) struct Draft {
     first_sight: Sourced<FirstSight>,
     room_dirs: Vec<Said<PathBuf>>,
     initial_level: Option<Said<Level>>,
+    presets: Presets,
+    hold: Duration,
     level_descriptions: BTreeMap<Level, String>,
     connections: BTreeMap<String, Sourced<Connection>>,
     mentions: Vec<Said<String>>,
@@ -50,6 +54,8 @@ struct AgentDraft {
     profile: Option<Said<Profile>>,
     rules: Rules,
     constraints: ConstraintsLayer,
+    autonomy: Option<Said<String>>,
+    budget: Vec<Said<Limit>>,
 }
 
 /// What a value of a constraint may not be looser than.
@@ -77,6 +83,8 @@ impl Draft {
             first_sight: Sourced::built_in(FirstSight::Hold),
             room_dirs: Vec::new(),
             initial_level: None,
+            presets: Presets::default(),
+            hold: super::HOLD,
             level_descriptions: BTreeMap::new(),
             connections: BTreeMap::new(),
             mentions: Vec::new(),
@@ -114,6 +122,8 @@ impl Draft {
             self.first_sight = findings.sourced(first_sight);
         }
         self.initial_level = layer.initial_level.or(self.initial_level.take());
+        layer.autonomy.apply(&mut self.presets, &mut self.policy.downgrades, findings);
+        layer.approvals.apply(&mut self.policy.approvals, &mut self.hold);
         connections::add(&mut self.connections, layer.connections, findings);
         self.mentions.extend(layer.mentions);
     }
@@ -157,6 +167,8 @@ impl Draft {
             agent.roles = draft.roles;
             agent.rules = draft.rules;
             agent.profile = draft.profile.map(|profile| findings.sourced(profile));
+            agent.autonomy = self.presets.of(draft.autonomy, &policy.actions, findings);
+            agent.budget = draft.budget.into_iter().map(|limit| findings.sourced(limit)).collect();
             let workspace = match draft.workspace {
                 None => cwd.to_owned(),
                 Some(said) => {
@@ -177,6 +189,7 @@ impl Draft {
             files: Vec::new(),
             places: self.sandboxing.places(findings),
             rooms: self.rooms,
+            hold: self.hold,
             connections: self.connections,
             egress: self.egress,
             first_sight: self.first_sight,
@@ -195,6 +208,8 @@ impl AgentDraft {
         }
         self.workspace = layer.workspace.or(self.workspace.take());
         self.profile = layer.profile.or(self.profile.take());
+        self.autonomy = layer.autonomy.or(self.autonomy.take());
+        add_budget(&mut self.budget, layer.budget);
         add_rules(&mut self.rules, layer.rules, findings);
         let (earlier, later) = (std::mem::take(&mut self.constraints), layer.constraints);
         self.constraints = ConstraintsLayer {

@@ -19,6 +19,7 @@ mod findings;
 mod kept;
 mod load;
 mod merge;
+mod people;
 mod rooms;
 mod sandboxing;
 mod text;
@@ -32,6 +33,7 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -73,6 +75,8 @@ pub struct Config {
     pub protected: Vec<String>,
     /// What rooms are like.
     pub rooms: RoomSettings,
+    /// How long a call waits for people to answer before it is told to come back.
+    pub hold: Duration,
     /// How other machines are found and reached.
     pub egress: EgressSettings,
     /// What happens to tools of an origin that was never seen before.
@@ -92,6 +96,9 @@ pub struct Config {
     /// The directories rooms are to see, and where they are named.
     room_dirs: Vec<Said<PathBuf>>,
 }
+
+/// Long enough for somebody who sits there, and shorter than any client waits.
+const HOLD: Duration = Duration::from_secs(20);
 
 /// The tool names in a config, and the texts they are in: only those that no tool has are ever shown.
 #[derive(Debug, Clone, Default)]

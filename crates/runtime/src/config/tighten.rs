@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use toolgate_contract::{Level, Permission};
-use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Sourced, TerminalMode};
+use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Policy, Sourced, TerminalMode};
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     commands,
     findings::{Findings, Said, Spot},
     merge::{Bound, add_rules, covers, overlay},
+    people,
     rooms::Voice,
 };
 
@@ -33,7 +34,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
             None => refuse(name.spot, &format!("a new agent, `{}`,", name.value), findings),
             Some(mut known) => {
                 let workspace = config.agents.get(&name.value).map(|settings| settings.workspace.as_path());
-                tighten_agent(&mut known, agent, workspace, &config.policy.levels, findings);
+                tighten_agent(&mut known, agent, workspace, &config.policy, findings);
                 config.policy.agents.insert(name.value, known);
             }
         }
@@ -108,7 +109,7 @@ fn tighten_agent(
     agent: &mut Agent,
     layer: AgentLayer,
     workspace: Option<&Path>,
-    levels: &BTreeMap<Level, LevelRights>,
+    policy: &Policy,
     findings: &mut Findings,
 ) {
     if let Some(roles) = &layer.roles {
@@ -122,7 +123,7 @@ fn tighten_agent(
         }
     }
     if let Some(level) = layer.level {
-        lower(agent, level, levels, findings);
+        lower(agent, level, &policy.levels, findings);
     }
     rules(&layer.rules, findings);
     add_rules(&mut agent.rules, layer.rules, findings);
@@ -130,6 +131,10 @@ fn tighten_agent(
     if let Some(said) = layer.profile {
         narrow_profile(agent, said, findings);
     }
+    if let Some(said) = layer.autonomy {
+        people::tighten_autonomy(agent, said, &policy.actions, findings);
+    }
+    people::tighten_budget(agent, layer.budget, findings);
 }
 
 /// Profiles for reading permit less than the one for programming and ask about more; they also permit less than no

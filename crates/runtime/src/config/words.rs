@@ -1,4 +1,6 @@
-//! Small spellings: hosts, sizes, shares of a processor.
+//! Small spellings: hosts, sizes, time spans, shares of a processor.
+
+use std::time::Duration;
 
 /// Does a host need a port?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +98,21 @@ pub(super) fn parse_millicores(text: &str) -> Option<u64> {
 pub(super) fn parse_processors(text: &str) -> Option<f64> {
     let digits = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     text.parse::<f64>().ok().filter(|share| digits && share.is_finite() && *share > 0.0)
+}
+
+/// A time span: `90s`, `15m`, `4h`, `2d`.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+    let unit = text.chars().last()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 24 * 3600,
+        _ => return None,
+    };
+    // A century is for ever.
+    let most = 100 * 365 * 24 * 3600;
+    whole(&text[..text.len() - 1])?.checked_mul(seconds).filter(|all| *all <= most).map(Duration::from_secs)
 }
 
 /// Digits and nothing else, more than zero.
