@@ -32,9 +32,9 @@ pub enum Fact {
     /// The road took calls: first those that went well, then those that failed.
     Calls {
         /// How many went well.
-        ok: u64,
+        ok: u32,
         /// How many failed.
-        failed: u64,
+        failed: u32,
     },
     /// A task came to its end.
     Task {
@@ -131,7 +131,6 @@ impl Score {
     }
 
     fn from_number(number: f64) -> Option<Self> {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 1000")]
         (0.0..=10.0).contains(&number).then(|| Self((number * 100.0).round() as u16))
     }
 }

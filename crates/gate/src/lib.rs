@@ -25,6 +25,7 @@ mod constraint;
 mod decide;
 mod downgrade;
 mod policy;
+pub mod trust;
 
 pub use approval::{ApprovalRules, Asked, Due, Silence, Step, Tier, Timeout, covers};
 pub use autonomy::{Autonomy, Preset};
