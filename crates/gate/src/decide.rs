@@ -9,7 +9,7 @@ use toolgate_contract::{
 };
 use toolgate_guard::{flow::Because, shell::policy::Judgement};
 
-use crate::{Agent, ConnectionTerms, Constraints, Policy, command, condition::Condition};
+use crate::{Agent, Asking, ConnectionTerms, Constraints, Policy, command, condition::Condition};
 
 /// What is asked: this tool, to do this.
 #[derive(Debug, Clone, Copy)]
@@ -76,8 +76,8 @@ impl Permit {
 pub enum Decision {
     /// Yes.
     Allow(Permit, Vec<Reason>),
-    /// If this many people agree.
-    Ask(u8, Vec<Reason>),
+    /// If people agree.
+    Ask(Asking),
     /// No.
     Deny(Vec<Reason>),
 }
@@ -87,7 +87,7 @@ impl Decision {
     pub fn decided(&self) -> Decided {
         let (verdict, reasons) = match self {
             Self::Allow(_, reasons) => (Verdict::Allow, reasons),
-            Self::Ask(_, reasons) => (Verdict::Ask, reasons),
+            Self::Ask(asking) => (Verdict::Ask, &asking.reasons),
             Self::Deny(reasons) => (Verdict::Deny, reasons),
         };
         Decided { verdict, reasons: reasons.clone() }
@@ -106,9 +106,10 @@ pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision
     if !refused.is_empty() {
         return Decision::Deny(refused);
     }
+    let permit = Permit { needs: request.def.needs, constraints: agent.constraints.clone() };
     let (people, asks) = must_ask(policy, agent, request);
     if !asks.is_empty() {
-        return Decision::Ask(people, asks);
+        return Decision::Ask(Asking::new(people, asks, permit));
     }
     let Some(granted) = allowed(policy, agent, request).or_else(|| level_permits(policy, agent, request)) else {
         return Decision::Deny(vec![nothing_speaks(agent, request)]);
@@ -116,9 +117,9 @@ pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision
     let mut asks = tightened(agent, request);
     if !asks.is_empty() {
         asks.push(granted);
-        return Decision::Ask(1, asks);
+        return Decision::Ask(Asking::new(1, asks, permit));
     }
-    Decision::Allow(Permit { needs: request.def.needs, constraints: agent.constraints.clone() }, vec![granted])
+    Decision::Allow(permit, vec![granted])
 }
 
 /// A level's approval constraint and the agent's autonomy tighten what was granted; they never grant anything by themselves.

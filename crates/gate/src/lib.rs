@@ -16,6 +16,7 @@
 //!
 //! A [`Permit`] has private fields and is made in one place, so "run without asking" does not compile.
 
+mod agreed;
 mod approval;
 mod autonomy;
 mod command;
@@ -27,6 +28,7 @@ mod downgrade;
 mod policy;
 pub mod trust;
 
+pub use agreed::{Agreed, Asking, Wanted};
 pub use approval::{ApprovalRules, Asked, Due, Silence, Step, Tier, Timeout, covers};
 pub use autonomy::{Autonomy, Preset};
 pub use command::{Meant, OwnRules, read_command};

@@ -252,7 +252,7 @@ fn privileged_wants_two_people_and_financial_one() {
             arguments: None,
         };
         match decide(&Policy::built_in(), &agent(Level::Elevated), &request) {
-            Decision::Ask(count, _) => assert_eq!(count, people),
+            Decision::Ask(asking) => assert_eq!(asking.people, people),
             other => panic!("{class}: {other:?}"),
         }
     }

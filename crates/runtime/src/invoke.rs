@@ -103,7 +103,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     trip.record.policy = Some(house.policy_digest());
     let permit = match decision {
         Decision::Allow(permit, _) => permit,
-        Decision::Ask(people, reasons) => return Err(ask(house, call, entry, &input, people, &reasons)?),
+        Decision::Ask(asking) => return Err(ask(house, call, entry, &input, asking.people, &asking.reasons)?),
         Decision::Deny(reasons) => return Err(not_permitted(entry, &reasons).into()),
     };
 
