@@ -10,6 +10,7 @@
 //! | `audit.lock` | held while the log grows; several processes may share a directory |
 //! | `audit.key` | the key raw results are encrypted under |
 //! | `sign.key`, `sign.pub` | the pair checkpoints and the head are signed with |
+//! | `state.db`, `instances/` | what changes, and which programs share it ([`state`]) |
 //!
 //! One record is one canonical JSON object, its hash is the SHA-256 of those bytes, and the next record names that
 //! hash as `prev`; no field is outside. [`verify`] reads every byte of `audit.db` and says what does not fit.
@@ -18,6 +19,7 @@
 //! (the same user, root) can write a new history, or put an old copy of the whole directory back. Against them only a
 //! copy elsewhere helps: [`Reader::export`] gives one.
 
+mod count;
 mod draft;
 mod error;
 mod head;
@@ -36,6 +38,7 @@ mod writer;
 use futures_util::future::BoxFuture;
 use toolgate_contract::{End, Intent, Note};
 
+pub use count::{FindingCount, Span};
 pub use error::StoreError;
 pub use read::{Line, OpenIntent, Reader};
 pub use sqlite::SqliteStore;

@@ -75,11 +75,13 @@ impl Reader {
         self.lines("SELECT seq, body, hash FROM records WHERE seq > ?1 ORDER BY seq LIMIT ?2", params![seq, count])
     }
 
-    /// Everything recorded about a call. There is no index: this reads the whole log.
+    /// Everything recorded about a call, or about what notes call by this name: an approval, a grant, an agent. There is
+    /// no index: this reads the whole log.
     pub fn show(&self, call: &CallId) -> Result<Vec<Line>, StoreError> {
         let sql = "SELECT seq, body, hash FROM records WHERE instr(body, CAST(?1 AS BLOB)) > 0 ORDER BY seq";
         let mut lines = self.lines(sql, params![call.0])?;
-        lines.retain(|line| line.body["call"] == call.0.as_str());
+        lines
+            .retain(|line| [&line.body["call"], &line.body["note"]["subject"]].into_iter().any(|name| *name == call.0));
         Ok(lines)
     }
 
@@ -116,7 +118,7 @@ impl Reader {
         Ok(open.into_list())
     }
 
-    fn lines(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Line>, StoreError> {
+    pub(crate) fn lines(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Line>, StoreError> {
         let mut query = self.db.prepare(sql).map_err(StoreError::unreadable)?;
         let lines = query.query_map(params, line).map_err(StoreError::unreadable)?;
         lines.collect::<Result<_, _>>().map_err(StoreError::unreadable)

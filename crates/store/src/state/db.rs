@@ -64,6 +64,7 @@ impl Db {
         let inode = refuse_exposed(&path)?;
         let connection = connect(&path).map_err(|error| unusable(&error))?;
         check(&connection, &path)?;
+        settle(&connection).map_err(|error| unusable(&error))?;
         let instances = Instances::of(dir);
         let instance = instances.enter(&held).map_err(|error| StoreError::file(&dir.join(INSTANCES), error))?;
         Ok(Self { path, inode, connection, instances, instance })
@@ -122,6 +123,7 @@ fn make(_held: &Held<'_>, dir: &Path, path: &Path) -> Result<(), Trouble> {
     // SQLite gives its other files the same mode.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let mut db = connect(&draft)?;
+    settle(&db)?;
     let tx = db.transaction()?;
     for (_, _, sql) in SCHEMA {
         tx.execute_batch(sql)?;
@@ -137,16 +139,21 @@ fn make(_held: &Held<'_>, dir: &Path, path: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// Opens a database, and changes nothing in it yet: it may be somebody else's.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(PATIENCE)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "cell_size_check", true)?;
+    Ok(db)
+}
+
+/// Says how it is to be written.
+fn settle(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "secure_delete", true)?;
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    db.pragma_update(None, "synchronous", "full")?;
-    Ok(db)
+    db.pragma_update(None, "synchronous", "full")
 }
 
 /// Refuses a file that others can read or have put there, and says which file it is. Nothing here may open and close

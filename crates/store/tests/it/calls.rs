@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use toolgate_contract::{
-    ActionType, AgentName, CallId, Decided, Digest, Effect, EffectKind, End, Intent, Outcome, Raw, Reason, Record,
-    Risk, SafetyClass, SourceLine, Status, Verdict,
+    ActionType, AgentName, CallId, Decided, Digest, Effect, EffectKind, End, Intent, Note, Outcome, Person, Principal,
+    Raw, Reason, Record, Risk, SafetyClass, SourceLine, Status, Verdict,
 };
 
 pub(crate) const AT: u64 = 1_760_000_000_000;
@@ -69,4 +69,15 @@ pub(crate) fn read(id: &str) -> End {
 /// The end of a call whose raw result differs from the cleaned one.
 pub(crate) fn read_with_raw(id: &str, raw: &[u8]) -> End {
     End { raw: Some(Raw(raw.to_vec())), ..read(id) }
+}
+
+/// Something that is no call.
+pub(crate) fn note(subject: &str) -> Note {
+    Note {
+        at_ms: AT,
+        kind: "vote",
+        by: Some(Principal::Person(Person::from("user:jo"))),
+        subject: subject.to_owned(),
+        detail: json!({ "answer": "yes" }),
+    }
 }

@@ -9,10 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
-use toolgate_contract::{CallId, Digest, End, Fault, FaultKind, Outcome, Status, canonical_json};
+use toolgate_contract::{CallId, Digest, End, Fault, FaultKind, Note, Outcome, Status, canonical_json};
 use toolgate_store::{OpenIntent, Reader, SqliteStore, Store, StoreError, verify};
 
-use crate::calls::{AT, end, intent, read, read_with_raw, record};
+use crate::calls::{AT, end, intent, note, read, read_with_raw, record};
 
 /// What the log says, without what differs from run to run.
 fn bodies(dir: &Path) -> Vec<Value> {
@@ -115,6 +115,31 @@ async fn show_gives_what_is_known_about_one_call_and_export_starts_where_told() 
 }
 
 #[tokio::test]
+async fn a_note_is_durable_when_it_returns_and_is_found_by_its_subject() {
+    let dir = tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let reader = Reader::open(dir.path()).unwrap();
+    store.note(note("apr_1")).await.unwrap();
+    let [mut line] = reader.tail(1).unwrap().try_into().unwrap();
+    line.body.as_object_mut().unwrap().remove("prev");
+    let expected = json!({
+        "at_ms": AT, "kind": "note", "seq": 2, "v": 1,
+        "note": { "by": { "person": "user:jo" }, "detail": { "answer": "yes" }, "kind": "vote", "subject": "apr_1" },
+    });
+    assert_eq!(line.body, expected);
+    store.begin(intent("one")).await.unwrap();
+    store.note(Note { by: None, ..note("apr_2") }).await.unwrap();
+    store.close().await.unwrap();
+
+    let seqs =
+        |id: &str| -> Vec<u64> { reader.show(&CallId(id.to_owned())).unwrap().iter().map(|line| line.seq).collect() };
+    assert_eq!((seqs("apr_1"), seqs("apr_2"), seqs("one"), seqs("vote")), (vec![2], vec![4], vec![3], vec![]));
+    let report = verify(dir.path(), &mut |_, _| {}).unwrap();
+    assert_eq!((report.records, report.problems), (5, vec![]));
+    assert_eq!(reader.export(1, |_| Ok(())), Ok(5));
+}
+
+#[tokio::test]
 async fn a_raw_result_is_encrypted_and_comes_back() {
     let dir = tempdir().unwrap();
     let store = SqliteStore::open(dir.path()).unwrap();
@@ -181,6 +206,7 @@ async fn a_closed_store_takes_nothing_more() {
     let closed = Err(StoreError::Unwritable { why: "the store is closed".to_owned() });
     assert_eq!(store.begin(intent("one")).await, closed);
     assert_eq!(store.end(read("one")).await, closed);
+    assert_eq!(store.note(note("one")).await, closed);
     assert_eq!(store.close().await, Ok(()));
 }
 
@@ -294,6 +320,7 @@ async fn without_a_record_nothing_begins_until_records_can_be_written_again() {
     assert_eq!(store.end(end("before")).await, unwritable);
     assert_eq!(store.end(read("read")).await, unwritable);
     assert_eq!(store.begin(intent("refused again")).await, unwritable);
+    assert_eq!(store.note(note("refused")).await, unwritable);
 
     fs::rename(&away, &here).unwrap();
     store.begin(intent("after")).await.unwrap();

@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use toolgate_contract::CallId;
 use toolgate_runtime::store::{Line, Reader, Report, verify};
 
-use crate::{problem::Problem, setup::Place, show};
+use crate::{commands::findings::Findings, problem::Problem, setup::Place, show};
 
 /// Look into the record of calls, prove it, copy it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   toolgate audit tail 50
   toolgate audit verify
+  toolgate audit findings --since 7d
   toolgate audit export > record.jsonl")]
 pub(crate) struct Audit {
     #[command(subcommand)]
@@ -35,9 +36,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Everything recorded about one call
+    /// Everything recorded about one call, or about one approval, grant, effect or agent
     Show {
-        /// The call's id, as its outcome names it
+        /// The call's id, as its outcome names it, or that of what people decided about
         call: String,
         /// Decrypt the result as it was before it was cut, and print that
         #[arg(long)]
@@ -51,6 +52,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    Findings(Findings),
     /// Copy the record as JSON lines: the SHA-256 of each line is what the next one names as `prev`
     Export {
         /// Start at this record
@@ -66,6 +68,7 @@ impl Audit {
             Command::Tail { count, json } => tail(&dir, count, json),
             Command::Show { call, raw } => about(&dir, &CallId(call), raw),
             Command::Verify { json } => prove(&dir, json),
+            Command::Findings(findings) => findings.run(&dir),
             Command::Export { from } => export(&dir, from),
         }
     }
@@ -87,6 +90,13 @@ fn row(line: &Line) -> [String; 7] {
     let body = &line.body;
     // A name may be as long as a message; the page stays readable.
     let text = |value: &Value| value.as_str().unwrap_or_default().chars().take(40).collect::<String>();
+    let note = &body["note"];
+    if !note.is_null() {
+        let by = ["person", "agent"].map(|kind| text(&note["by"][kind])).concat();
+        let at = body["at_ms"].as_i64().map(when).unwrap_or_default();
+        let none = String::new;
+        return [line.seq.to_string(), at, text(&note["kind"]), by, none(), none(), text(&note["subject"])];
+    }
     let ended = match (text(&body["outcome"]["status"]), text(&body["outcome"]["code"])) {
         (status, code) if code.is_empty() => status,
         (status, code) => format!("{status}: {code}"),
@@ -112,7 +122,7 @@ fn about(dir: &Path, call: &CallId, raw: bool) -> Result<ExitCode, Problem> {
     let reader = Reader::open(dir)?;
     let lines = reader.show(call)?;
     if lines.is_empty() {
-        return Err(Problem::usage(format!("nothing is recorded about call `{}`", call.0.escape_debug())));
+        return Err(Problem::usage(format!("nothing is recorded about `{}`", call.0.escape_debug())));
     }
     if !raw {
         show::json(&lines)?;
