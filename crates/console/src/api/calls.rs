@@ -1,0 +1,71 @@
+//! Calls: making one, looking at those that were made.
+
+use axum::{
+    Extension,
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{HeaderValue, Uri, header},
+    response::Response,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolgate_contract::{CallId, Principal};
+use toolgate_runtime::Watch;
+
+use super::{Answer, body, query};
+use crate::{
+    Shared,
+    caller::{BODY, Caller},
+    problem::{Problem, json_answer},
+    record::{self, Filter},
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    tool: String,
+    #[serde(default = "nothing")]
+    arguments: Value,
+}
+
+fn nothing() -> Value {
+    json!({})
+}
+
+/// The caller who goes away cancels the call: this future is dropped, and with it the one that runs the call.
+pub(super) async fn make(State(shared): State<Shared>, Extension(caller): Extension<Caller>, bytes: Bytes) -> Answer {
+    let Principal::Agent(agent) = &caller.principal else {
+        return Err(Problem::not_allowed("only an agent makes calls", "Use the token of an agent."));
+    };
+    let most = shared.runtime.config().limits.max_input_bytes + BODY;
+    let wanted: Wanted = body(&bytes, most)?;
+    let call = shared.runtime.call(agent, &wanted.tool, wanted.arguments);
+    let outcome = shared.runtime.invoke(call, Watch::default()).await;
+    Ok(json_answer(&json!(outcome)))
+}
+
+pub(super) async fn list(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let filter: Filter = query(&uri)?;
+    let calls = shared.read(move |reader| record::list(reader, &filter.without_blanks())).await?;
+    Ok(json_answer(&json!(calls)))
+}
+
+pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
+    let call = CallId(id);
+    let whole = shared.read(move |reader| record::whole(reader, &call)).await?;
+    whole
+        .map(|whole| json_answer(&json!(whole)))
+        .ok_or_else(|| Problem::not_found("nothing is recorded about this call"))
+}
+
+/// As bytes nobody renders: it may hold anything.
+pub(super) async fn raw(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
+    let call = CallId(id);
+    let raw = shared.read(move |reader| record::raw(reader, &call)).await?;
+    let raw = raw.ok_or_else(|| Problem::not_found("there is no raw result: the answer shows all of it"))?;
+    let mut response = Response::new(Body::from(raw));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"raw.json\""));
+    Ok(response)
+}

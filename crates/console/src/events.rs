@@ -1,0 +1,194 @@
+//! What happens, as it happens.
+//!
+//! The record is followed, not this process: calls that another program makes on the same data directory are told too.
+//! Everybody who listens has a queue of a fixed length; whoever does not keep up is told how much was missed.
+
+use std::{collections::HashMap, convert::Infallible, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, header},
+    response::Response,
+};
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{OwnedSemaphorePermit, broadcast, broadcast::error::RecvError},
+    time,
+};
+use tokio_util::sync::CancellationToken;
+use toolgate_runtime::store::{Line, Reader, StoreError};
+
+/// How many events wait for one listener.
+const QUEUE: usize = 256;
+/// How often the record is looked at while somebody listens.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long a silent connection is left without a sign of life. The same moment is used to look whether whoever listens
+/// still may.
+const PULSE: Duration = Duration::from_secs(15);
+/// Calls under way whose agent is remembered until their end is told.
+const MOST_OPEN: usize = 4_096;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Event {
+    /// Its place in the record.
+    pub(crate) seq: u64,
+    /// `call` or `note`.
+    pub(crate) name: &'static str,
+    pub(crate) data: Value,
+}
+
+impl Event {
+    fn frame(&self) -> Bytes {
+        // JSON text has no line ends, so one line of data is all of it.
+        format!("id: {}\nevent: {}\ndata: {}\n\n", self.seq, self.name, self.data).into()
+    }
+}
+
+/// Where events are heard.
+#[derive(Debug, Clone)]
+pub(crate) struct Events {
+    sender: broadcast::Sender<Arc<Event>>,
+}
+
+impl Events {
+    /// Follows the record of a directory until it is stopped.
+    pub(crate) fn follow(dir: PathBuf, stop: CancellationToken) -> Self {
+        let (sender, _) = broadcast::channel(QUEUE);
+        let events = Self { sender };
+        tokio::spawn(events.clone().run(dir, stop));
+        events
+    }
+
+    async fn run(self, dir: PathBuf, stop: CancellationToken) {
+        let mut follower = None;
+        loop {
+            tokio::select! {
+                () = time::sleep(LOOK) => {}
+                () = stop.cancelled() => return,
+            }
+            if self.sender.receiver_count() == 0 {
+                follower = None;
+                continue;
+            }
+            let (dir, current) = (dir.clone(), follower.take());
+            let looked = tokio::task::spawn_blocking(move || {
+                let mut current = current.map_or_else(|| Follower::open(&dir), Ok)?;
+                let seen = current.look()?;
+                Ok::<_, StoreError>((current, seen))
+            });
+            match looked.await {
+                Ok(Ok((current, seen))) => {
+                    follower = Some(current);
+                    for event in seen {
+                        // Nobody listens any more: there is nobody to tell.
+                        let _ = self.sender.send(Arc::new(event));
+                    }
+                }
+                // A record that does not exist yet, most often.
+                Ok(Err(error)) => tracing::debug!("the record cannot be followed: {error}"),
+                Err(error) => tracing::warn!("following the record failed: {error}"),
+            }
+        }
+    }
+
+    /// An answer that tells events as long as `still_may` says yes.
+    pub(crate) fn answer<F>(
+        &self,
+        slot: OwnedSemaphorePermit,
+        stop: CancellationToken,
+        still_may: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Response
+    where
+        F: Future<Output = bool> + Send,
+    {
+        let heard = Listener { events: self.sender.subscribe(), stop, _slot: slot };
+        let start = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"retry: 2000\n\n")) });
+        let frames = stream::unfold((heard, still_may), |(mut heard, still_may)| async move {
+            let frame = heard.next(&still_may).await?;
+            Some((Ok(frame), (heard, still_may)))
+        });
+        let mut response = Response::new(Body::from_stream(stream::StreamExt::chain(start, frames)));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        response
+    }
+}
+
+struct Listener {
+    events: broadcast::Receiver<Arc<Event>>,
+    stop: CancellationToken,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    async fn next<F: Future<Output = bool>>(&mut self, still_may: &impl Fn() -> F) -> Option<Bytes> {
+        tokio::select! {
+            heard = self.events.recv() => match heard {
+                Ok(event) => Some(event.frame()),
+                Err(RecvError::Lagged(missed)) => {
+                    Some(format!("event: missed\ndata: {}\n\n", json!({ "events": missed })).into())
+                }
+                Err(RecvError::Closed) => None,
+            },
+            () = time::sleep(PULSE) => still_may().await.then(|| Bytes::from_static(b": still here\n\n")),
+            () = self.stop.cancelled() => None,
+        }
+    }
+}
+
+/// How far the record was followed.
+struct Follower {
+    reader: Reader,
+    seq: u64,
+    /// The agents of calls that have begun.
+    open: HashMap<String, Value>,
+}
+
+impl Follower {
+    fn open(dir: &std::path::Path) -> Result<Self, StoreError> {
+        let reader = Reader::open(dir)?;
+        let seq = reader.tail(1)?.last().map_or(0, |line| line.seq);
+        Ok(Self { reader, seq, open: HashMap::new() })
+    }
+
+    fn look(&mut self) -> Result<Vec<Event>, StoreError> {
+        let lines = self.reader.after(self.seq, QUEUE as u32)?;
+        self.seq = lines.last().map_or(self.seq, |line| line.seq);
+        Ok(lines.iter().filter_map(|line| self.event(line)).collect())
+    }
+
+    fn event(&mut self, line: &Line) -> Option<Event> {
+        let body = &line.body;
+        let call = || body["call"].as_str().unwrap_or_default().to_owned();
+        match body["kind"].as_str()? {
+            "intent" => {
+                if self.open.len() >= MOST_OPEN {
+                    self.open.clear();
+                }
+                self.open.insert(call(), body["record"]["agent"].clone());
+                None
+            }
+            "end" => {
+                let outcome = &body["outcome"];
+                let begun = self.open.remove(&call());
+                let agent = begun.unwrap_or_else(|| body["record"]["agent"].clone());
+                let data = json!({
+                    "call": body["call"], "at_ms": body["at_ms"], "agent": agent, "tool": outcome["tool"],
+                    "status": outcome["status"], "code": outcome["code"], "approval": outcome["approval"],
+                    "elapsed_ms": outcome["elapsed_ms"],
+                    "findings": outcome["findings"].as_array().map_or(0, Vec::len),
+                });
+                Some(Event { seq: line.seq, name: "call", data })
+            }
+            "note" => {
+                let note = &body["note"];
+                let data = json!({
+                    "at_ms": body["at_ms"], "kind": note["kind"], "by": note["by"], "subject": note["subject"],
+                });
+                Some(Event { seq: line.seq, name: "note", data })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What goes wrong on the way to an answer: a status, a stable code, one sentence, one remedy.
+
+use std::time::Duration;
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use toolgate_contract::Fault;
+use toolgate_runtime::store::StoreError;
+
+/// A problem, as programs get it. Pages show the same three sentences.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) remedy: String,
+    retry_after: Option<Duration>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { status, code: code.to_owned(), message: message.into(), remedy: remedy.into(), retry_after: None }
+    }
+
+    /// Nobody knows who is asking.
+    pub(crate) fn unknown_caller() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "not_logged_in",
+            "it is not known who is asking",
+            "Send a token as `Authorization: Bearer TOKEN`, or log in with a browser.",
+        )
+    }
+
+    /// It is known who is asking, and they may not.
+    pub(crate) fn not_allowed(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "not_allowed", message, remedy)
+    }
+
+    /// The request cannot be read.
+    pub(crate) fn bad_request(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message, remedy)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(what: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", what, "Check the name; the lists show those there are.")
+    }
+
+    /// Too often.
+    pub(crate) fn too_often(wait: Duration) -> Self {
+        let message = format!("too many requests; the next one may come in {} s", wait.as_secs() + 1);
+        let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_often", message, "Wait, then try again.");
+        Self { retry_after: Some(wait), ..problem }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({ "code": self.code, "message": self.message, "remedy": self.remedy })
+    }
+
+    /// Puts what is only said in headers onto an answer that shows this problem.
+    pub(crate) fn dress(&self, response: &mut Response) {
+        *response.status_mut() = self.status;
+        if let Some(wait) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = json_answer(&self.json());
+        self.dress(&mut response);
+        // Those who make a page of it find it here.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// A JSON answer.
+pub(crate) fn json_answer(value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+impl From<Fault> for Problem {
+    /// A fault's code tells programs what it is; the status is only for those who do not look.
+    fn from(fault: Fault) -> Self {
+        let status = match &*fault.code {
+            code if code.starts_with("unknown_") || code.starts_with("no_such_") => StatusCode::NOT_FOUND,
+            _ if fault.retryable => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::CONFLICT,
+        };
+        Self::new(status, &fault.code, fault.message, fault.remedy)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), error.to_string(), error.remedy())
+    }
+}
+
+impl From<getrandom::Error> for Problem {
+    fn from(error: getrandom::Error) -> Self {
+        Self::broken(format!("the kernel gave no random bytes: {error}"))
+    }
+}
+
+impl Problem {
+    /// Something that should not happen did.
+    pub(crate) fn broken(what: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "console_failed",
+            what,
+            "Look into the log, and report it as a bug.",
+        )
+    }
+}

@@ -1,0 +1,10 @@
+//! The console from outside, over its port.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should stop there")]
+
+mod api;
+mod door;
+mod events;
+mod fence;
+mod pages;
+mod stage;
