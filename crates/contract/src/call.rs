@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Principal;
+
 /// The name of an agent, as the config spells it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -40,8 +42,14 @@ pub struct Call {
     pub id: CallId,
     /// Who asks.
     pub agent: AgentName,
+    /// Who makes the call: the agent itself, or a person in its place. They do not answer for it.
+    pub by: Principal,
     /// For which tool.
     pub tool: String,
     /// With which arguments, as they came.
     pub arguments: Value,
+    /// What the caller calls the effect, so that it happens once.
+    pub key: Option<String>,
+    /// What the agent is at.
+    pub task: Option<String>,
 }

@@ -29,7 +29,7 @@ pub(crate) async fn invoke(
     let sink = move |progress| {
         sender.send_replace(Some(progress));
     };
-    let watch = Watch { cancel: context.ct.clone(), progress: Some(Arc::new(sink)) };
+    let watch = Watch { cancel: context.ct.clone(), progress: Some(Arc::new(sink)), hold: runtime.hold() };
     let mut outcome = pin!(runtime.invoke(call, watch));
     let mut said = f64::NEG_INFINITY;
     let mut next = Instant::now();

@@ -77,7 +77,7 @@ impl Server {
         let call = self.runtime.call(&self.agent, &request.name, arguments);
         match context.meta.get_progress_token() {
             Some(token) => progress::invoke(&self.runtime, call, context, token).await,
-            None => self.runtime.invoke(call, Watch { cancel: context.ct.clone(), progress: None }).await,
+            None => self.runtime.invoke(call, Watch { cancel: context.ct.clone(), progress: None, hold: self.runtime.hold() }).await,
         }
     }
 

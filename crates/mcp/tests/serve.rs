@@ -124,7 +124,7 @@ fn connect(tools: Vec<Tool>) -> Client {
     let store = Arc::new(Memory::default());
     let config = Config::built_in(workspace.path());
     let runtime =
-        Runtime::open(Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None, secrets: None })
+        Runtime::open(Setup { config, store: store.clone(), state: None, tools, hidden: Vec::new(), rooms: None, secrets: None })
             .unwrap();
     let (ours, theirs) = duplex(64 * 1024);
     let (their_read, their_write) = split(theirs);
@@ -427,6 +427,7 @@ async fn a_client_that_closes_its_ears_is_gone() {
     let setup = Setup {
         config: Config::built_in(workspace.path()),
         store: Arc::new(Memory::default()),
+        state: None,
         tools: vec![echo()],
         hidden: Vec::new(),
         rooms: None,
@@ -450,6 +451,7 @@ async fn an_agent_nobody_knows_is_not_served() {
     let setup = Setup {
         config,
         store: Arc::new(Memory::default()),
+        state: None,
         tools: vec![echo()],
         hidden: Vec::new(),
         rooms: None,

@@ -5,6 +5,7 @@ use std::{
     fmt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -13,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Digest, Fault, Files, Network, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, decide};
 use toolgate_guard::{secrets::Redactor, shell};
-use toolgate_store::Store;
+use toolgate_store::{Store, state::State};
 use toolgate_tools::{Clock, ProgressSink, Workspace};
 
 use crate::{
+    approvals::Approvals,
     catalog::{Catalog, Entry},
     config::{Config, Place},
     connections::Connections,
@@ -52,6 +54,8 @@ pub struct Watch {
     pub cancel: CancellationToken,
     /// Gets progress reports.
     pub progress: Option<ProgressSink>,
+    /// How long it waits for people to answer before it is told to come back.
+    pub hold: Duration,
 }
 
 impl fmt::Debug for Watch {
@@ -65,6 +69,8 @@ pub(crate) struct House {
     pub(crate) config: Config,
     pub(crate) policy_digest: Digest,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) state: Option<Arc<dyn State>>,
+    pub(crate) approvals: Option<Approvals>,
     pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
     pub(crate) quarters: Arc<Quarters>,
     pub(crate) connections: Arc<Connections>,

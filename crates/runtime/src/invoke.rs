@@ -14,15 +14,16 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Idempotency,
-    Intent, Network, Outcome, Raw, Reason, Record, Risk, SafetyClass, Status, digest, nearest,
+    ActionType, ApprovalId, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Ground,
+    Idempotency, Intent, Network, Outcome, Question, Raw, Reason, Record, Risk, SafetyClass, Status, digest, nearest,
 };
-use toolgate_gate::{Agent, ConnectionTerms, Decision, Permit, Request, decide, read_command};
+use toolgate_gate::{Agent, Asking, ConnectionTerms, Decision, Permit, Request, Wanted, decide, read_command};
 use toolgate_guard::{clean as hidden, flow::Because, injection, json, owasp, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
     Whereabouts,
+    approvals::{Patience, Unsettled},
     catalog::{Catalog, Entry},
     clean::{Cleaned, clean, found, redact_value},
     config::Place,
@@ -42,8 +43,7 @@ pub(crate) struct Ended {
 /// One call, from arrival to answer.
 pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended {
     let started = Instant::now();
-    let broker = house.connections.broker();
-    let arguments = redact_value(broker.redact_value(call.arguments.clone()), &house.redactor);
+    let arguments = plain_arguments(&house, call.arguments.clone());
     let mut trip = Trip::start(&call, arguments);
     let walked = walk(&house, &call, &watch, &mut trip).await.map_err(|stop| stop.without_secrets(&house));
     let (mut outcome, raw, mut fatal) = answer(&call, &trip, walked);
@@ -103,7 +103,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     trip.record.policy = Some(house.policy_digest());
     let permit = match decision {
         Decision::Allow(permit, _) => permit,
-        Decision::Ask(asking) => return Err(ask(house, call, entry, &input, asking.people, &asking.reasons)?),
+        Decision::Ask(asking) => ask(house, call, entry, &input, &meaning, asking, watch, trip).await?,
         Decision::Deny(reasons) => return Err(not_permitted(entry, &reasons).into()),
     };
 
@@ -281,15 +281,19 @@ fn lead_to(target: &str, connection: &str, effects: &mut Vec<Effect>) {
     effects.push(Effect::on(EffectKind::Secret, format!("connection:{connection}")));
 }
 
-/// Files the question for a person. The name of the approval is the hash of everything it would approve.
-fn ask(
+/// Asks people, who may have answered already. The name of the question is the hash of everything a yes would approve.
+#[expect(clippy::too_many_arguments, reason = "a question is about everything the road knows by then")]
+async fn ask(
     house: &House,
     call: &Call,
     entry: &Entry,
     input: &Value,
-    people: u8,
-    reasons: &[Reason],
-) -> Result<Stop, Fault> {
+    meaning: &Meaning,
+    asking: Asking,
+    watch: &Watch,
+    trip: &mut Trip,
+) -> Result<Permit, Stop> {
+    let Some(approvals) = &house.approvals else { return Err(nobody_to_ask(entry, &asking.reasons).into()) };
     let bound = json!({
         "agent": call.agent,
         "tool": call.tool,
@@ -297,17 +301,54 @@ fn ask(
         "arguments": input,
         "workspace": house.workspace_path(&call.agent),
         "policy": house.policy_digest(),
+        "key": call.key,
     });
     let digest = digest(&bound).map_err(|error| {
         Fault::failed("not_canonical", format!("the call has no canonical form: {error}"), "Send plain JSON arguments.")
     })?;
-    let approval = format!("apr_{}", &digest.hex()[..24]);
-    let message = format!(
-        "{} must agree: {}",
-        if people == 1 { "a person".to_owned() } else { format!("{people} people") },
-        sentence(reasons)
-    );
-    Ok(Stop::Pending { approval, message })
+    let question = Question {
+        digest,
+        call: call.id.clone(),
+        agent: call.agent.clone(),
+        principal: call.by.clone(),
+        tool: call.tool.clone(),
+        definition: entry.digest,
+        arguments: plain_arguments(house, input.clone()),
+        reasons: asking.reasons.iter().map(Ground::from).collect(),
+        people: asking.people,
+        risk: meaning.risk,
+        class: meaning.class,
+        action: meaning.action.to_string(),
+        effects: meaning.effects.clone(),
+        labels: Vec::new(),
+        picture: Value::Null,
+        may_approve: approvals.people(),
+        expires_ms: Some(approvals.expires_ms()),
+        once: call.key.clone(),
+    };
+    let wanted = Wanted {
+        question: &digest,
+        agent: &call.agent,
+        tool: &call.tool,
+        class: meaning.class,
+        arguments: &call.arguments,
+    };
+    let patience = Patience { hold: watch.hold, cancel: &watch.cancel, progress: watch.progress.as_ref() };
+    let (permit, agreed) = approvals.settle(question, asking, &wanted, patience).await?;
+    if let Some(decided) = &mut trip.record.decision {
+        decided.reasons.insert(0, agreed);
+    }
+    Ok(permit)
+}
+
+/// Arguments without credentials, as they are recorded and shown to people.
+fn plain_arguments(house: &House, arguments: Value) -> Value {
+    redact_value(house.connections.broker().redact_value(arguments), &house.redactor)
+}
+
+fn nobody_to_ask(entry: &Entry, reasons: &[Reason]) -> Fault {
+    let message = format!("tool `{}` may only be used if people agree: {}", entry.tool.def.name, sentence(reasons));
+    Fault::refused("nobody_to_ask", message, "Open the runtime with a state, where questions are kept.")
 }
 
 /// What the body gets, if there is a place where it can run at all.
@@ -521,13 +562,22 @@ fn admit_output(entry: &Entry, output: &Output) -> Result<(), Fault> {
 /// Why the road ended before its end.
 enum Stop {
     Fault(Fault),
-    Pending { approval: String, message: String },
+    Pending { approval: ApprovalId, message: String },
     Fatal(Box<Fatal>, Fault),
 }
 
 impl From<Fault> for Stop {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
+    }
+}
+
+impl From<Unsettled> for Stop {
+    fn from(unsettled: Unsettled) -> Self {
+        match unsettled {
+            Unsettled::Pending { approval, message } => Self::Pending { approval, message },
+            Unsettled::Refused(fault) => Self::Fault(fault),
+        }
     }
 }
 
@@ -613,12 +663,11 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
             (Outcome { text, structured, truncated, findings, labels: trip.labels.clone(), ..blank }, raw, None)
         }
         Err(Stop::Pending { approval, message }) => {
-            let fault = Fault {
-                remedy: format!(
-                    "Tell the operator about `{approval}`: this version records the question and cannot take an answer yet."
-                ),
-                ..Fault::refused("approval_required", message, "")
-            };
+            let remedy = format!(
+                "Call again once somebody has answered: `toolgate approvals show {approval}` tells what is asked."
+            );
+            let fault = Fault::refused("approval_required", message, remedy);
+            let approval = approval.0;
             (Outcome { status: Status::Pending, approval: Some(approval), ..faulted(blank, fault) }, None, None)
         }
         Err(Stop::Fault(fault)) => (faulted(blank, fault), None, None),

@@ -3,6 +3,7 @@
 //! [`Runtime`] is what every edge (MCP, command line) and every program that embeds Toolgate holds. It has one way to
 //! run a tool, [`Runtime::invoke`]; `invoke.rs` is the road that call takes, step by step.
 
+pub mod approvals;
 mod catalog;
 mod clean;
 pub mod config;
@@ -23,13 +24,14 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use toolgate_contract::{
-    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Risk, SafetyClass, ToolDef,
-    WebRequest, WebResponse,
+    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Principal, Risk, SafetyClass,
+    ToolDef, WebRequest, WebResponse,
 };
 use toolgate_guard::secrets::Redactor;
 use toolgate_tools::{Protected, Workspace};
@@ -45,6 +47,7 @@ pub use toolgate_tools as tools;
 pub use turn::Turn;
 
 use crate::{
+    approvals::Approvals,
     catalog::Catalog,
     config::Config,
     connections::Connections,
@@ -63,6 +66,9 @@ pub struct Setup {
     pub config: Config,
     /// Where calls are recorded.
     pub store: Arc<dyn store::Store>,
+    /// Where is kept what changes: questions to people, keys of effects, evidence. Without it nobody can be asked, and
+    /// whatever would have to be is refused.
+    pub state: Option<Arc<dyn store::state::State>>,
     /// The tools; [`built_in_tools`] are those that ship.
     pub tools: Vec<tools::Tool>,
     /// Files and directories no tool sees: the data directory, key files.
@@ -159,7 +165,7 @@ pub struct Runtime {
 impl Runtime {
     /// Opens workspaces, checks tools and config. Nothing runs yet.
     pub fn open(setup: Setup) -> Result<Self, OpenError> {
-        let Setup { config, store, tools, hidden, rooms, secrets } = setup;
+        let Setup { config, store, state, tools, hidden, rooms, secrets } = setup;
         let mut catalog = Catalog::default();
         for tool in tools {
             catalog.register(tool)?;
@@ -186,10 +192,14 @@ impl Runtime {
         let conversations = Conversations::open(rooms.as_deref());
         let definitions = Definitions::at(rooms.clone());
         let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden, gateway.clone()));
+        let rules = config.policy.approvals.clone();
+        let approvals = state.clone().map(|state| Approvals::new(state, store.clone(), rules, clock.clone()));
         let house = House {
             catalog,
             config,
             policy_digest,
+            approvals,
+            state,
             store,
             workspaces,
             quarters,
@@ -237,7 +247,18 @@ impl Runtime {
     /// A call with a fresh id.
     pub fn call(&self, agent: &AgentName, tool: &str, arguments: Value) -> Call {
         let id = CallId(uuid::Uuid::now_v7().to_string());
-        Call { id, agent: agent.clone(), tool: tool.to_owned(), arguments }
+        let by = Principal::Agent(agent.clone());
+        Call { id, agent: agent.clone(), by, tool: tool.to_owned(), arguments, key: None, task: None }
+    }
+
+    /// How long a call of somebody who can wait waits for people.
+    pub fn hold(&self) -> Duration {
+        self.house.config.hold
+    }
+
+    /// Questions to people and their answers; none where nobody can be asked.
+    pub fn approvals(&self) -> Option<&Approvals> {
+        self.house.approvals.as_ref()
     }
 
     /// Takes one call down the road.

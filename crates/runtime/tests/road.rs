@@ -24,7 +24,10 @@ use toolgate_contract::{
 use toolgate_runtime::{
     BadTool, Fatal, Runtime, Setup, Watch,
     config::Config,
-    store::{Store, StoreError},
+    store::{
+        Store, StoreError,
+        state::{SqliteState, State},
+    },
     tools::{Answer, Cx, Progress, Tool},
 };
 
@@ -75,6 +78,7 @@ struct House {
     runtime: Runtime,
     store: Arc<Memory>,
     workspace: tempfile::TempDir,
+    _kept: tempfile::TempDir,
 }
 
 fn house(tools: Vec<Tool>) -> House {
@@ -86,8 +90,11 @@ fn house_with(tools: Vec<Tool>, change: impl FnOnce(&mut Config)) -> House {
     let store = Arc::new(Memory::default());
     let mut config = Config::built_in(workspace.path());
     change(&mut config);
-    let setup = Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None, secrets: None };
-    House { runtime: Runtime::open(setup).unwrap(), store, workspace }
+    let kept = tempfile::tempdir().unwrap();
+    let state: Arc<dyn State> = Arc::new(SqliteState::open(kept.path()).unwrap());
+    let (store_too, state) = (store.clone(), Some(state));
+    let setup = Setup { config, store: store_too, state, tools, hidden: Vec::new(), rooms: None, secrets: None };
+    House { runtime: Runtime::open(setup).unwrap(), store, workspace, _kept: kept }
 }
 
 impl House {

@@ -77,7 +77,7 @@ fn house(text: &str) -> House {
     let config = config.unwrap_or_else(|errors| panic!("{}", errors[0]));
     let hidden = vec![root.join("data")];
     let rooms = Some(root.join("data"));
-    let setup = Setup { config, store: Arc::new(Forgetful), tools: built_in_tools(), hidden, rooms, secrets: None };
+    let setup = Setup { config, store: Arc::new(Forgetful), state: None, tools: built_in_tools(), hidden, rooms, secrets: None };
     House { runtime: Runtime::open(setup).unwrap(), dir }
 }
 

@@ -121,7 +121,7 @@ fn house(yaml: &str, tools: Vec<Tool>) -> House {
         data_dir: Some("/nonexistent".into()),
         ..SecretPlaces::none()
     };
-    let setup = Setup { config, store: store.clone(), tools, hidden: Vec::new(), rooms: None, secrets: Some(secrets) };
+    let setup = Setup { config, store: store.clone(), state: None, tools, hidden: Vec::new(), rooms: None, secrets: Some(secrets) };
     House { runtime: Runtime::open(setup).unwrap(), store, _dir: dir }
 }
 

@@ -15,7 +15,10 @@ use toolgate_runtime::{
     config::{Config, PROJECT_FILE, Sources},
     sandbox::registry,
     secrets::SecretPlaces,
-    store::{SqliteStore, Store, StoreError},
+    store::{
+        SqliteStore, Store, StoreError,
+        state::{SqliteState, State},
+    },
 };
 
 use crate::problem::Problem;
@@ -75,13 +78,14 @@ impl Place {
         sweep(&sources.data_dir);
         let config = load(&sources)?;
         let store = Arc::new(SqliteStore::open(&sources.data_dir)?);
-        Ok(Opened { runtime: runtime(config, sources, store.clone())?, store })
+        let state: Arc<dyn State> = Arc::new(SqliteState::open(&sources.data_dir)?);
+        Ok(Opened { runtime: runtime(config, sources, store.clone(), Some(state))?, store })
     }
 
     /// Opens a runtime that only answers questions: nothing is written, not even a data directory.
     pub(crate) fn look(&self, agent: &str) -> Result<Runtime, Problem> {
         let sources = self.sources(agent, None)?;
-        runtime(load(&sources)?, sources, Arc::new(NoRecord))
+        runtime(load(&sources)?, sources, Arc::new(NoRecord), None)
     }
 }
 
@@ -104,12 +108,17 @@ fn load(sources: &Sources) -> Result<Config, Problem> {
     Ok(config)
 }
 
-fn runtime(config: Config, sources: Sources, store: Arc<dyn Store>) -> Result<Runtime, Problem> {
+fn runtime(
+    config: Config,
+    sources: Sources,
+    store: Arc<dyn Store>,
+    state: Option<Arc<dyn State>>,
+) -> Result<Runtime, Problem> {
     let rooms = Some(sources.data_dir.clone());
     let secrets = secret_places(&sources.data_dir);
     let named = [Some(sources.data_dir), sources.user, sources.explicit, secrets.identity.clone()];
     let hidden = named.into_iter().flatten().chain(config.secret_files()).collect();
-    Ok(Runtime::open(Setup { config, store, tools: built_in_tools(), hidden, rooms, secrets: Some(secrets) })?)
+    Ok(Runtime::open(Setup { config, store, state, tools: built_in_tools(), hidden, rooms, secrets: Some(secrets) })?)
 }
 
 /// Where the credentials of connections come from: the data directory, and what this process was started with.
