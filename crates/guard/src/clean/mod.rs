@@ -1,9 +1,10 @@
 //! What comes back from a tool, made fit to be read by a model: terminal escapes and characters nobody sees are taken
-//! out, and what they hid is told.
+//! out, and what they hid is told. [`result`] does all there is to do about a whole result.
 
 pub mod escape;
 mod finding;
 pub mod hidden;
+pub mod result;
 
 use std::borrow::Cow;
 

@@ -9,6 +9,7 @@ mod assign;
 mod chance;
 mod checks;
 mod known;
+mod personal;
 mod redact;
 pub mod rules;
 mod services;
@@ -24,7 +25,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::{Regex, RegexBuilder};
 
 pub use known::{Known, Place};
-pub use redact::{Found, Redactor};
+pub use redact::{Found, Redactor, Taken};
 use rules::{RULES, Rule};
 
 /// A secret in a text.
@@ -188,8 +189,13 @@ fn in_marker(text: &str, secret: &Secret) -> bool {
 fn marker(text: &str) -> Option<usize> {
     let (rule, rest) = text.strip_prefix(redact::OPEN)?.split_once(':')?;
     let tag = rest.get(..9)?.strip_suffix(']')?;
-    let known = NAMED.contains(&rule) || RULES.iter().any(|other| other.id == rule);
+    let known = NAMED.contains(&rule) || is_personal(rule) || RULES.iter().any(|other| other.id == rule);
     (known && tag.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(redact::OPEN.len() + rule.len() + 1 + 9)
+}
+
+/// Does this rule find what tells of a person, and no credential?
+pub fn is_personal(rule: &str) -> bool {
+    personal::RULES.contains(&rule)
 }
 
 /// The rules that are no patterns.

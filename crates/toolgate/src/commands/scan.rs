@@ -161,7 +161,7 @@ fn found(kind: owasp::Kind, rule: &str, span: &Range<usize>, detail: &str) -> Va
 
 /// The text without its secrets. Tags tell equal from unequal within one run and mean nothing beyond it.
 fn redacted(text: &str) -> String {
-    let redactor = secrets::Redactor { key: key_of_this_run() };
+    let redactor = secrets::Redactor { key: key_of_this_run(), personal: false };
     redactor.redact(text).0.into_owned()
 }
 
