@@ -2,9 +2,10 @@
 
 use std::{
     env,
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use clap::Args;
@@ -12,7 +13,7 @@ use futures_util::future::BoxFuture;
 use toolgate_contract::{AgentName, End, Intent, Note};
 use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
-    config::{Config, PROJECT_FILE, Sources},
+    config::{Config, PROJECT_FILE, Sources, parse_duration},
     sandbox::registry,
     secrets::SecretPlaces,
     store::{
@@ -35,6 +36,7 @@ pub(crate) struct Place {
 pub(crate) struct Opened {
     pub(crate) runtime: Runtime,
     pub(crate) store: Arc<SqliteStore>,
+    pub(crate) state: Arc<dyn State>,
 }
 
 impl Place {
@@ -79,7 +81,7 @@ impl Place {
         let config = load(&sources)?;
         let store = Arc::new(SqliteStore::open(&sources.data_dir)?);
         let state: Arc<dyn State> = Arc::new(SqliteState::open(&sources.data_dir)?);
-        Ok(Opened { runtime: runtime(config, sources, store.clone(), Some(state))?, store })
+        Ok(Opened { runtime: runtime(config, sources, store.clone(), Some(state.clone()))?, store, state })
     }
 
     /// Opens a runtime that only answers questions: nothing is written, not even a data directory.
@@ -87,6 +89,23 @@ impl Place {
         let sources = self.sources(agent, None)?;
         runtime(load(&sources)?, sources, Arc::new(NoRecord), None)
     }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time span as it is written, such as `90s` or `2h`.
+pub(crate) fn span(text: &str) -> Result<Duration, Problem> {
+    parse_duration(text)
+        .ok_or_else(|| Problem::usage(format!("`{text}` is not a time; write it as `90s`, `15m`, `2h` or `7d`")))
+}
+
+/// The token of somebody who is not the user of this process.
+pub(crate) fn token() -> Option<OsString> {
+    env::var_os("TOOLGATE_TOKEN").filter(|secret| !secret.is_empty())
 }
 
 /// Cleans up after rooms of processes that were killed. It comes before the config is read: such a room may have left

@@ -45,6 +45,7 @@ use file::ConfigFile;
 use findings::{Findings, Said, Spot};
 use load::instead;
 use merge::Draft;
+pub use words::parse_duration;
 use text::{Links, Text};
 
 use crate::{definitions::FirstSight, secrets::SecretRef};

@@ -101,7 +101,7 @@ pub(super) fn parse_processors(text: &str) -> Option<f64> {
 }
 
 /// A time span: `90s`, `15m`, `4h`, `2d`.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let unit = text.chars().last()?;
     let seconds = match unit {
         's' => 1,

@@ -36,6 +36,15 @@ pub(crate) struct Call {
     /// The directory the agent works in, instead of the configured one
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Wait so long for people to answer, such as `10m`, before the call is pending
+    #[arg(long, value_name = "TIME")]
+    wait: Option<String>,
+    /// What to call the effect, so that it happens once however often the call is made
+    #[arg(long)]
+    key: Option<String>,
+    /// What the agent is at; budgets count by it
+    #[arg(long)]
+    task: Option<String>,
 }
 
 impl Call {
@@ -43,8 +52,10 @@ impl Call {
         let arguments = arguments(&self.arguments)?;
         let opened = place.open(&self.agent, self.workspace.as_deref())?;
         let executor = setup::executor()?;
-        let call = opened.runtime.call(&AgentName::from(&*self.agent), &self.tool, arguments);
-        let watch = Watch::default();
+        let made = opened.runtime.call(&AgentName::from(&*self.agent), &self.tool, arguments);
+        let call = toolgate_contract::Call { key: self.key, task: self.task, ..made };
+        let hold = self.wait.as_deref().map(setup::span).transpose()?.unwrap_or_default();
+        let watch = Watch { hold, ..Watch::default() };
         let stop = watch.cancel.clone();
         let outcome = executor.block_on(async {
             // The first Ctrl-C cancels the call, so that its end is recorded.

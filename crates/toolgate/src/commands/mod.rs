@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod approvals;
 mod audit;
 mod call;
 mod check;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Tools(tools::Tools),
     Check(check::Check),
     Explain(explain::Explain),
+    Approvals(approvals::Approvals),
     Audit(audit::Audit),
     Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
@@ -53,6 +55,7 @@ impl Command {
             Self::Tools(command) => command.run(place),
             Self::Check(command) => command.run(place),
             Self::Explain(command) => command.run(place),
+            Self::Approvals(command) => command.run(place),
             Self::Audit(command) => command.run(place),
             Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
