@@ -1,8 +1,5 @@
 //! Who sits at the terminal.
 
-use std::fs;
-
-use rustix::process::getuid;
 use toolgate_contract::{Digest, Fault, Person, Principal, Scope};
 use toolgate_runtime::{store::state::State, tokens};
 
@@ -11,7 +8,7 @@ use crate::{problem::Problem, setup};
 /// The person who acts: whoever a token in the environment proves, else the user this process runs as. Nobody is taken
 /// at their word.
 pub(crate) async fn acting(state: &dyn State, wanted: Scope) -> Result<Person, Problem> {
-    let Some(secret) = setup::token() else { return Ok(user()) };
+    let Some(secret) = setup::token() else { return Ok(setup::person()) };
     let hash = Digest::of(secret.as_encoded_bytes());
     let unknown = || Fault::refused("unknown_token", "the token in TOOLGATE_TOKEN proves nothing", "Make a new one.");
     let token = state.token_by_hash(hash, setup::now_ms()).await?.ok_or_else(unknown)?;
@@ -23,16 +20,4 @@ pub(crate) async fn acting(state: &dyn State, wanted: Scope) -> Result<Person, P
         Principal::Person(person) => Ok(person),
         Principal::Agent(_) => Err(unknown().into()),
     }
-}
-
-/// The user this process runs as.
-fn user() -> Person {
-    let uid = getuid().as_raw().to_string();
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == uid).then(|| name.to_owned())
-    });
-    Person::from(&*format!("user:{}", name.unwrap_or(uid)))
 }
