@@ -124,12 +124,16 @@ impl Catalog {
             .find_map(|other| Some((other.to_owned(), names::collide(name, other)?)))
     }
 
-    /// The tool of this name, if there is one. One that is held back is a refusal.
-    pub(crate) fn get(&self, name: &str) -> Result<Option<&Arc<Entry>>, Fault> {
-        match (self.tools.get(name), self.held.get(name)) {
-            (Some(entry), _) => Ok(Some(entry)),
+    /// The tool of this name, if there is one that can be called.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.tools.get(name)
+    }
+
+    /// The same for a call: a tool that is held back is a refusal.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<&Arc<Entry>>, Fault> {
+        match (self.get(name), self.held.get(name)) {
             (None, Some(held)) => Err(held.refusal.clone()),
-            (None, None) => Ok(None),
+            (entry, _) => Ok(entry),
         }
     }
 
@@ -215,5 +219,17 @@ fn consistent(tool: &Tool) -> Result<(), String> {
 impl From<BadTool> for Fault {
     fn from(bad: BadTool) -> Self {
         Self { kind: FaultKind::Refused, ..Fault::refused(bad.code, bad.to_string(), "Rename or correct the tool.") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ships_says_nothing_that_a_definition_has_no_reason_to_say() {
+        for tool in built_in_tools() {
+            assert_eq!(definition::scan(&described(&tool.def)), [], "{}", tool.def.name);
+        }
     }
 }

@@ -135,7 +135,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
 /// The agent and the tool, if there are such.
 fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
     let agent = house.agent(&call.agent)?;
-    let Some(entry) = catalog.get(&call.tool)? else {
+    let Some(entry) = catalog.find(&call.tool)? else {
         let permitted: Vec<_> = house.permitted(catalog, agent).map(|entry| &*entry.tool.def.name).collect();
         let remedy = match nearest(&call.tool, permitted.iter().copied()) {
             Some(name) => format!("Did you mean `{name}`?"),

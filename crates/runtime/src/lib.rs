@@ -33,7 +33,7 @@ use toolgate_contract::{
     ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Principal, Risk, SafetyClass,
     ToolDef, WebRequest, WebResponse,
 };
-use toolgate_guard::secrets::Redactor;
+use toolgate_guard::{definition::Found, secrets::Redactor};
 use toolgate_tools::{Protected, Workspace};
 
 pub use catalog::BadTool;
@@ -149,6 +149,14 @@ pub struct Listed {
     pub def: ToolDef,
     /// The hash of it.
     pub digest: Digest,
+    /// What the guard says about it.
+    pub findings: Vec<Found>,
+}
+
+impl Listed {
+    fn of(entry: &Arc<catalog::Entry>) -> Self {
+        Self { def: entry.tool.def.clone(), digest: entry.digest, findings: entry.findings.clone() }
+    }
 }
 
 /// The tools that ship.
@@ -301,14 +309,13 @@ impl Runtime {
         self.house.refresh();
         let catalog = self.house.catalog();
         let agent = self.house.agent(agent)?;
-        let listed = |entry: &Arc<catalog::Entry>| Listed { def: entry.tool.def.clone(), digest: entry.digest };
-        Ok(self.house.permitted(&catalog, agent).map(listed).collect())
+        Ok(self.house.permitted(&catalog, agent).map(Listed::of).collect())
     }
 
     /// Every tool there is, by name, whoever may use it. For people; agents are shown their [`Runtime::definitions`].
     pub fn catalog(&self) -> Vec<Listed> {
-        let listed = |entry: &Arc<catalog::Entry>| Listed { def: entry.tool.def.clone(), digest: entry.digest };
-        self.house.catalog().iter().map(listed).collect()
+        self.house.refresh();
+        self.house.catalog().iter().map(Listed::of).collect()
     }
 
     /// Asks a connection for its own address, as a call through it would, and gives what answered.

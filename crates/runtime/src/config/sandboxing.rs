@@ -90,6 +90,8 @@ impl Sandboxing {
             (Category::VersionControl, Place::Room),
             (Category::Web, Place::Inline),
             (Category::ExternalData, Place::Inline),
+            // Only our end of the conversation: where the server itself runs is not for its tools to say.
+            (Category::Mcp, Place::Inline),
         ]);
         let mut by_default = Vec::new();
         for category in Category::ALL {

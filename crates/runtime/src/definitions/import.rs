@@ -163,8 +163,10 @@ impl Look {
         } else if definition::verdict(&found) == Verdict::Malicious {
             unfit("bad_definition", format!("its definition is refused ({})", rules(&found)))
         } else {
-            let made = Entry::of(imported.tool(&origin.name, &name), Some(origin.name.clone()));
-            made.map(Arc::new).or_else(|bad| unfit(bad.code, bad.to_string()))
+            match Entry::of(imported.tool(&origin.name, &name), Some(origin.name.clone())) {
+                Ok(entry) => Ok(Arc::new(Entry { findings: found.clone(), ..entry })),
+                Err(bad) => unfit(bad.code, bad.to_string()),
+            }
         };
         Ok(Self { name, local, definition, hash, found, entry })
     }

@@ -352,6 +352,14 @@ fn pin(kept: &mut Kept, tool: &str, hash: Digest, by: &str, at: &str) -> Result<
             format!("Read it again with `toolgate tools diff {tool}`."),
         ));
     }
+    let read = Origin { name: origin.to_owned(), identity: held.identity.clone() };
+    if held.definition.digest(&read).ok() != Some(hash) {
+        return Err(Fault::refused(
+            "pins_unusable",
+            format!("the list of pinned definitions has another definition of `{tool}` under this hash"),
+            "Have the tool offered again, and read it again.",
+        ));
+    }
     if let Some((with, why)) = taken_for(&Name::of(&held.definition.name), &others(kept, origin, &[])) {
         return Err(Fault::refused(
             "confusable_name",
@@ -534,6 +542,3 @@ fn told(found: &Found) -> String {
     let at: String = found.at.chars().flat_map(char::escape_debug).collect();
     format!("{} at `{at}`: {}", found.rule, found.detail)
 }
-
-#[cfg(test)]
-mod tests;

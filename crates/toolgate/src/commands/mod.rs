@@ -9,6 +9,7 @@ mod connections;
 mod doctor;
 mod explain;
 mod flow;
+mod pins;
 mod sandbox;
 mod scan;
 mod secrets;

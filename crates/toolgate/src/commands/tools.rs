@@ -7,14 +7,24 @@ use serde_json::{Value, json};
 use toolgate_contract::AgentName;
 use toolgate_runtime::Listed;
 
+use super::pins::Pins;
 use crate::{problem::Problem, setup::Place, show};
 
-/// List the tools an agent may use
+/// List the tools an agent may use, and pin those of others
+///
+/// A tool of another origin is shown and called only while its definition is the one a person has pinned.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   toolgate tools
-  toolgate tools --level l2 --json")]
+  toolgate tools --level l2 --json
+  toolgate tools pins
+  toolgate tools diff weather__forecast"
+)]
 pub(crate) struct Tools {
+    #[command(subcommand)]
+    pins: Option<Pins>,
     /// The agent that asks
     #[arg(long, default_value = "default")]
     agent: String,
@@ -34,6 +44,9 @@ enum Level {
 
 impl Tools {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
+        if let Some(pins) = self.pins {
+            return pins.run(place);
+        }
         let runtime = place.look(&self.agent)?;
         let tools = runtime.definitions(&AgentName::from(&*self.agent))?;
         if show::wants_json(self.json) {
