@@ -7,9 +7,9 @@ use toolgate_contract::{
     ActionType, Decided, Effect, EffectKind, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef,
     Verdict,
 };
-use toolgate_guard::{flow::Because, shell::policy::Judgement};
+use toolgate_guard::shell::policy::Judgement;
 
-use crate::{Agent, Asking, ConnectionTerms, Constraints, Policy, command, condition::Condition};
+use crate::{Agent, Asking, ConnectionTerms, Constraints, Origin, Policy, command, condition::Condition, flow};
 
 /// What is asked: this tool, to do this.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +28,8 @@ pub struct Request<'a> {
     pub command: Option<&'a Judgement>,
     /// The connection it would use; none where it uses none, or that is not known yet.
     pub connection: Option<&'a ConnectionTerms>,
-    /// Where a word of it was heard that is not to be followed unasked.
-    pub origin: Option<&'a Because>,
+    /// Where its words come from and what it would tell; none where that is not known yet.
+    pub origin: Option<&'a Origin>,
     /// The validated arguments; none when the question is whether to show the tool at all.
     pub arguments: Option<&'a Value>,
 }
@@ -226,21 +226,10 @@ fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<R
     if let Some((text, connection)) = request.connection.and_then(|it| Some((it.asks()?, it))) {
         reasons.push(reason("connection_asks", text, &connection.source));
     }
-    reasons.extend(request.origin.map(|because| reason(because.rule, origin(because), &policy.flow.source)));
+    let asked = request.origin.map(|origin| flow::asks(policy, name, origin)).unwrap_or_default();
+    reasons.extend(asked.into_iter().map(|asked| asked.reason));
     reasons.extend(command::reasons(policy, agent, request.command, Verdict::Ask));
     (people, reasons)
-}
-
-/// Where the words of the call come from, as a sentence.
-fn origin(because: &Because) -> String {
-    let Because { source, argument, word, .. } = because;
-    match (argument, word) {
-        (Some(argument), Some(word)) => {
-            let shown: String = word.chars().take(80).flat_map(char::escape_debug).collect();
-            format!("`{shown}` in `{argument}` was heard only in text from `{source}`, which is nobody's order")
-        }
-        _ => format!("text from `{source}` may be what asks for this"),
-    }
 }
 
 fn allowed(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reason> {

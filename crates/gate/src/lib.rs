@@ -25,6 +25,7 @@ mod connection;
 mod constraint;
 mod decide;
 mod downgrade;
+mod flow;
 mod policy;
 pub mod trust;
 
@@ -36,4 +37,5 @@ pub use connection::{ConnectionTerms, OnWrite};
 pub use constraint::{CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, TerminalMode};
 pub use decide::{Decision, Permit, Request, decide};
 pub use downgrade::{Downgrades, ErrorRate};
+pub use flow::{Accepted, FlowAsk, Origin, OriginWanted, Pattern, Sink, asks as flow_asks};
 pub use policy::{Agent, FlowMode, LevelRights, Listed, Policy, Rules, Sourced};

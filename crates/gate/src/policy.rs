@@ -13,7 +13,7 @@ use toolgate_contract::{
 
 use toolgate_guard::shell::profiles::Profile;
 
-use crate::{ApprovalRules, Autonomy, Constraints, Downgrades, OwnRules, Preset};
+use crate::{ApprovalRules, Autonomy, Constraints, Downgrades, OwnRules, Preset, Sink, trust::TrustRules};
 
 /// A value and the line that set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -117,9 +117,10 @@ scale! {
         /// Not at all.
         Off = "off",
         /// A call that sends, spends, removes or publishes is asked about if a word that steers it was heard only in
-        /// untrusted prose, or once orders were found in what was heard.
+        /// untrusted prose, or once orders were found in what was heard; and one that would tell another machine what
+        /// is not for everybody.
         Origin = "origin",
-        /// Every such call is asked about once anything untrusted was heard.
+        /// As `origin`, and every such call is asked about once anything untrusted was heard.
         Session = "session",
     }
 }
@@ -141,8 +142,12 @@ pub struct Policy {
     pub approvals: ApprovalRules,
     /// What holds an agent back that goes wrong.
     pub downgrades: Downgrades,
+    /// How agents earn a higher level, and lose it again.
+    pub trust: TrustRules,
     /// How strictly words are followed.
     pub flow: Sourced<FlowMode>,
+    /// What is said about single arguments: where their values must come from.
+    pub sinks: Vec<Sink>,
     /// The action types there are.
     #[serde(skip)]
     pub actions: ActionRegistry,
@@ -167,7 +172,9 @@ impl Policy {
             commands: OwnRules::default(),
             approvals: ApprovalRules::default(),
             downgrades: Downgrades::default(),
+            trust: TrustRules::disabled(),
             flow: Sourced::built_in(FlowMode::Origin),
+            sinks: Vec::new(),
             actions: ActionRegistry::default(),
         }
     }

@@ -5,6 +5,7 @@
 //! and a remedy. Whatever happens, [`invoke`] writes the end.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     panic::{self, AssertUnwindSafe},
     sync::Arc,
@@ -14,11 +15,12 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, ApprovalId, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Finding, Ground,
-    Idempotency, Intent, Network, Outcome, Question, Raw, Reason, Record, Risk, SafetyClass, Status, digest, nearest,
+    ActionType, AgentName, ApprovalId, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Files, Finding, Ground,
+    Idempotency, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason, Record, Risk, SafetyClass, Status,
+    digest, nearest,
 };
-use toolgate_gate::{Agent, Asking, ConnectionTerms, Decision, Permit, Request, Wanted, decide, read_command};
-use toolgate_guard::{clean as hidden, flow::Because, injection, json, owasp, shell::policy::Judgement};
+use toolgate_gate::{Agent, Asking, ConnectionTerms, Decision, Origin, Permit, Request, Wanted, decide, read_command};
+use toolgate_guard::{clean as hidden, injection, json, owasp, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
 use crate::{
@@ -27,11 +29,14 @@ use crate::{
     catalog::{Catalog, Entry},
     clean::{Cleaned, clean, found, redact_value},
     config::Place,
-    conversation::Deed,
+    conversation::{Deed, Seen},
     house::{Fatal, House, Watch},
     rooms::Ledger,
     secrets::Broker,
 };
+
+/// The code of a call that may still take effect.
+const EFFECT_UNKNOWN: &str = "effect_unknown";
 
 /// How a call ended, and whether it took something down that others need.
 #[derive(Debug)]
@@ -97,7 +102,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     trip.note_meaning(&meaning);
 
     let deed = meaning.deed(house, agent, entry);
-    let origin = house.conversations.judge(&deed, &input, house.policy().flow.value);
+    let origin = whence(house, &deed, entry, &input);
     let decision = decide(house.policy(), agent, &meaning.request(entry, origin.as_ref(), Some(&input)));
     trip.record.decision = Some(decision.decided());
     trip.record.policy = Some(house.policy_digest());
@@ -110,25 +115,32 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     let walls = house.walls(&permit);
     let (hands, ledger) = place(house, agent, entry, permit, watch)?;
     let slot = take_slot(entry, watch).await?;
-    house.conversations.writes(&deed)?;
+    let work = house.conversations.writes(&deed, house.quarters.has_terminals())?;
     begin(house, entry, &meaning, trip).await?;
-    trip.labels = meaning.labels();
-    trip.labels.extend([house.conversations.integrity(&deed).label(), meaning.confidentiality()].map(str::to_owned));
 
     let ran = run(entry, hands, slot, input, watch, trip.begun).await;
     trip.note_walls(walls, ledger.as_ref());
+    // Of programs that have not stopped nobody knows what they will still write.
+    let stopped = !matches!(&ran, Err(stop) if stop.is_unsure()) && !house.quarters.has_terminals();
+    if let Some(work) = work.filter(|_| stopped) {
+        house.conversations.wrote(work).await;
+    }
+    trip.labels = meaning.labels();
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
     // A fault may quote what a server or a file says, and that is somebody else's word like any answer.
     let output = ran.inspect_err(|stop| {
         let said = stop.message();
-        let ordered = injection::judge(said).verdict != injection::Verdict::Clean;
-        house.conversations.heard(&deed, source, &Value::from(said), ordered);
+        let orders = injection::judge(said).verdict != injection::Verdict::Clean;
+        house.conversations.heard(&deed, source, &Value::from(said), Seen { orders, credentials: false });
     })?;
-    let output = without_secrets(output, house.connections.broker());
+    let (output, told_secrets) = without_secrets(output, house.connections.broker());
     admit_output(entry, &output)?;
     let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
     let cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
-    house.conversations.heard(&deed, source, &cleaned.structured, cleaned.ordered);
+    let credentials = told_secrets || cleaned.findings.iter().any(|it| it.kind == owasp::Kind::Secret.as_str());
+    let seen = Seen { orders: cleaned.ordered, credentials };
+    let label = house.conversations.heard(&deed, source, &cleaned.structured, seen);
+    trip.labels.extend(label.words().map(str::to_owned));
     Ok(cleaned)
 }
 
@@ -187,7 +199,7 @@ impl Meaning {
     pub(crate) fn request<'a>(
         &'a self,
         entry: &'a Entry,
-        origin: Option<&'a Because>,
+        origin: Option<&'a Origin>,
         arguments: Option<&'a Value>,
     ) -> Request<'a> {
         Request {
@@ -203,22 +215,17 @@ impl Meaning {
         }
     }
 
-    /// Who may know what comes back: what is on the web everybody, what is in the workspace or behind a credential those
-    /// who have it.
-    fn confidentiality(&self) -> &'static str {
-        let is_private =
-            |kind| matches!(kind, EffectKind::FsRead | EffectKind::FsWrite | EffectKind::Exec | EffectKind::Secret);
-        if self.effects.iter().any(|effect| is_private(effect.kind)) { "private" } else { "public" }
-    }
-
     fn deed<'a>(&'a self, house: &'a House, agent: &'a Agent, entry: &Entry) -> Deed<'a> {
+        let needs = &entry.tool.def.needs;
         Deed {
             agent: &agent.name,
             workspace: house.workspace_path(&agent.name),
             category: entry.tool.def.category,
             action: &self.action,
             effects: &self.effects,
-            changes_elsewhere: self.connection.as_ref().is_some_and(|connection| connection.writes),
+            connection: self.connection.as_ref(),
+            protected: &house.config.protected,
+            programs_write: needs.exec && needs.files == Files::Write,
         }
     }
 
@@ -272,6 +279,12 @@ fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Resul
     // What costs minutes or money is spending, whatever else it is.
     let also = if def.cost == CostTier::Expensive { vec![ActionType::BudgetSpend] } else { Vec::new() };
     Ok(Meaning { action, effects, also, risk, class, command, connection })
+}
+
+/// Where the words of a call come from, and what it would tell.
+fn whence(house: &House, deed: &Deed<'_>, entry: &Entry, input: &Value) -> Option<Origin> {
+    let def = &entry.tool.def;
+    house.conversations.origin(deed, &def.name, input, &def.input_schema, house.policy())
 }
 
 /// A tool names a connection, and not the machine behind it nor what it proves itself with.
@@ -582,6 +595,11 @@ impl From<Unsettled> for Stop {
 }
 
 impl Stop {
+    /// Something was told to stop and has not.
+    fn is_unsure(&self) -> bool {
+        matches!(self, Self::Fault(fault) if fault.code == EFFECT_UNKNOWN)
+    }
+
     fn message(&self) -> &str {
         match self {
             Self::Fault(fault) | Self::Fatal(_, fault) => &fault.message,
@@ -605,9 +623,12 @@ impl Stop {
 }
 
 /// A result in which no secret is left that a connection was given. Before anything is cut: half a secret is not found.
-fn without_secrets(output: Output, broker: &Broker) -> Output {
+/// Says whether there was one.
+fn without_secrets(output: Output, broker: &Broker) -> (Output, bool) {
     let Output { structured, text, truncated } = output;
-    Output { structured: broker.redact_value(structured), text: broker.redact(&text).into_owned(), truncated }
+    let told = broker.redact(&text);
+    let had_one = matches!(told, Cow::Owned(_));
+    (Output { structured: broker.redact_value(structured), text: told.into_owned(), truncated }, had_one)
 }
 
 impl Trip {
@@ -755,7 +776,7 @@ fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
 /// Nobody can say yet whether the effect happened; nobody will say that it did not.
 fn effect_unknown(entry: &Entry, why: &Fault) -> Fault {
     Fault::failed(
-        "effect_unknown",
+        EFFECT_UNKNOWN,
         format!("{}, but `{}` has not stopped and may still take effect", why.message, entry.tool.def.name),
         "Look at what it was to change before trying again.",
     )
@@ -788,9 +809,25 @@ pub(crate) fn preview(house: &House, call: &Call) -> Result<(Meaning, Decision),
     }
     let input = admit_input(house, entry, &call.arguments)?;
     let meaning = classify(house, agent, entry, &input)?;
-    let origin = house.conversations.judge(&meaning.deed(house, agent, entry), &input, house.policy().flow.value);
+    let origin = whence(house, &meaning.deed(house, agent, entry), entry, &input);
     let decision = decide(house.policy(), agent, &meaning.request(entry, origin.as_ref(), Some(&input)));
     Ok((meaning, decision))
+}
+
+/// A person stands for these values in the conversation of an agent. No record, no effect.
+pub(crate) async fn declassify(house: &House, agent: &AgentName, values: Value, by: &Person) -> Result<(), Fault> {
+    let agent = &house.agent(agent)?.name;
+    let told = redact_value(house.connections.broker().redact_value(values.clone()), &house.redactor);
+    let note = Note {
+        at_ms: house.now_ms(),
+        kind: "declassified",
+        by: Some(Principal::Person(by.clone())),
+        subject: agent.to_string(),
+        detail: json!({ "values": told }),
+    };
+    house.store.note(note).await?;
+    house.conversations.vouch(agent, &values);
+    Ok(())
 }
 
 /// Where it would run, without running it.

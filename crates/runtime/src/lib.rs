@@ -5,6 +5,7 @@
 
 pub mod approvals;
 mod catalog;
+mod changed;
 mod clean;
 pub mod config;
 pub mod connections;
@@ -30,8 +31,8 @@ use std::{
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use toolgate_contract::{
-    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Principal, Risk, SafetyClass,
-    ToolDef, WebRequest, WebResponse,
+    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Person, Principal, Risk, SafetyClass, ToolDef,
+    WebRequest, WebResponse,
 };
 use toolgate_guard::{definition::Found, secrets::Redactor};
 use toolgate_tools::{Protected, Workspace};
@@ -118,6 +119,8 @@ pub struct Explanation {
     /// The verdict and its reasons.
     #[serde(flatten)]
     pub decided: Decided,
+    /// What is said about where the values of its arguments must come from.
+    pub sinks: Vec<toolgate_gate::Sink>,
     /// Where it would run.
     pub place: Whereabouts,
 }
@@ -179,6 +182,10 @@ impl Runtime {
             catalog.register(tool)?;
         }
         let unknown = config.check_tools(catalog.iter().map(|entry| &*entry.tool.def.name));
+        if !unknown.is_empty() {
+            return Err(OpenError::Config(unknown));
+        }
+        let unknown = config.check_arguments(|tool| catalog.get(tool).map(|entry| &entry.tool.def.input_schema));
         if !unknown.is_empty() {
             return Err(OpenError::Config(unknown));
         }
@@ -301,7 +308,22 @@ impl Runtime {
         let (meaning, decision) = invoke::preview(&self.house, call)?;
         let place = invoke::whereabouts(&self.house, call)?;
         let invoke::Meaning { action, effects, risk, class, .. } = meaning;
-        Ok(Explanation { action, class, risk, effects, decided: decision.decided(), place })
+        let about = self.house.policy().sinks.iter().filter(|sink| sink.tool == call.tool);
+        let sinks = about.cloned().collect();
+        Ok(Explanation { action, class, risk, effects, decided: decision.decided(), sinks, place })
+    }
+
+    /// Tells what the user said to an agent. Whatever is in it was asked for, and may steer a call.
+    pub fn user_said(&self, agent: &AgentName, text: &str) -> Result<(), Fault> {
+        let agent = self.house.agent(agent)?;
+        self.house.conversations.user_said(&agent.name, text);
+        Ok(())
+    }
+
+    /// A person stands for these values: in the conversation of this agent they are trusted from now on, whoever said
+    /// them before. It is recorded before it holds.
+    pub async fn declassify(&self, agent: &AgentName, values: Value, by: &Person) -> Result<(), Fault> {
+        invoke::declassify(&self.house, agent, values, by).await
     }
 
     /// The tools this agent may know of, by name.

@@ -62,6 +62,11 @@ impl Quarters {
         Self { dir, settings, hidden, gateway, rooms: OnceLock::new(), terminals: Arc::default() }
     }
 
+    /// Is a terminal open, in which a program may run between calls?
+    pub(crate) fn has_terminals(&self) -> bool {
+        !self.terminals.is_empty()
+    }
+
     /// The room for one call, as its body sees it, and where is noted what stood.
     pub(crate) fn programs(
         self: &Arc<Self>,

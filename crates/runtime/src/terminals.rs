@@ -112,6 +112,11 @@ impl Terminals {
         Ok(terminal.end()?)
     }
 
+    /// Is there none? In one that is there a program may run between calls.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
     /// Ends those whose time is over, and those nobody has touched for long.
     pub(crate) fn tick(&self) {
         let is_over = |open: &Arc<Mutex<Open>>| {

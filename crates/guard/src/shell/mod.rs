@@ -35,7 +35,7 @@ use toolgate_contract::Risk;
 pub use effects::{Effect, EffectKind};
 pub use limits::{MAX_BYTES, MAX_NESTING, MAX_WRAPPERS};
 pub use own::{RuleError, UserRule, UserRules};
-pub use paths::Place;
+pub use paths::{Place, is_secret};
 
 use ir::{Assignment, Command, Context, Role, Word};
 use policy::Judgement;

@@ -147,7 +147,7 @@ pub(super) fn is_shared(path: &str) -> bool {
 }
 
 /// Files that usually hold a secret.
-pub(super) fn is_secret(path: &str) -> bool {
+pub fn is_secret(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     let name = lower.rsplit('/').next().unwrap_or_default();
     let sample = ["example", "sample", "template", "dist", "default", "defaults", "schema", "test", "pub", "md"];

@@ -6,7 +6,7 @@ use toolgate_contract::{
     ActionRegistry, ActionType, AgentName, BadAction, Level, Limit, Permission, Risk, SafetyClass,
 };
 use toolgate_gate::{
-    CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, Policy, TerminalMode, condition::Condition,
+    CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, OriginWanted, Policy, TerminalMode, condition::Condition,
 };
 use toolgate_guard::shell::profiles::Profile;
 
@@ -20,6 +20,7 @@ use super::{
         ToolFile,
     },
     findings::{Findings, Said, Spot},
+    flow::{self, FlowLayer},
     load::{At, Entries, ListOr, Mark, Outline, WordOr, instead},
     people::{self, ApprovalsLayer, AutonomyLayer},
     rooms::{self, RoomsLayer},
@@ -42,10 +43,10 @@ pub(super) struct Layer {
     pub(super) sandboxing: Sandboxing,
     pub(super) rooms: RoomsLayer,
     pub(super) egress: EgressLayer,
-    pub(super) flow: Option<Said<FlowMode>>,
+    pub(super) flow: FlowLayer,
     pub(super) first_sight: Option<Said<FirstSight>>,
     pub(super) levels: Vec<(Level, LevelLayer)>,
-    pub(super) initial_level: Option<Said<Level>>,
+    pub(super) trust: TrustLayer,
     pub(super) autonomy: AutonomyLayer,
     pub(super) approvals: ApprovalsLayer,
     pub(super) connections: Vec<(Said<String>, Connection)>,
@@ -118,7 +119,7 @@ macro_rules! dimensions {
     };
 }
 
-dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode FlowMode FirstSight }
+dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode FlowMode OriginWanted FirstSight }
 
 /// Adds the actions a file registers. All files register before any is checked, so that `all` means all.
 pub(super) fn register(file: &ConfigFile, number: usize, findings: &mut Findings, actions: &mut ActionRegistry) {
@@ -177,7 +178,7 @@ impl<'a> Check<'a> {
                 .unwrap_or_default(),
             sandboxing: file.sandboxing.as_ref().map(|block| sandboxing::check(&mut self, block)).unwrap_or_default(),
             egress: egress::check(&mut self, file.egress.as_ref(), file.search.as_ref()),
-            flow: self.dimension("information_flow", file.information_flow.as_ref()),
+            flow: flow::check(&mut self, file.information_flow.as_ref()),
             first_sight: self
                 .dimension("first_sight", file.definitions.as_ref().and_then(|it| it.first_sight.as_ref())),
             levels: self.levels(file),
@@ -249,7 +250,7 @@ impl<'a> Check<'a> {
         ListedLayer { tools, actions }
     }
 
-    fn mention(&mut self, name: &At<String>) -> Said<String> {
+    pub(super) fn mention(&mut self, name: &At<String>) -> Said<String> {
         let said = self.said(name);
         self.mentions.push(said.clone());
         said
@@ -470,7 +471,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn dimension<T: Dimension>(&mut self, key: &str, word: Option<&At<String>>) -> Option<Said<T>> {
+    pub(super) fn dimension<T: Dimension>(&mut self, key: &str, word: Option<&At<String>>) -> Option<Said<T>> {
         let word = word?;
         let known = T::VALUES.iter().copied().find(|value| value.word() == word.value);
         if known.is_none() {

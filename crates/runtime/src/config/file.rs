@@ -23,7 +23,7 @@ pub(super) struct ConfigFile {
     pub(super) trust: Option<TrustFile>,
     pub(super) autonomy: Option<AutonomyFile>,
     pub(super) approvals: Option<ApprovalsFile>,
-    pub(super) information_flow: Option<At<String>>,
+    pub(super) information_flow: Option<At<WordOr<FlowFile>>>,
     pub(super) definitions: Option<DefinitionsFile>,
     pub(super) egress: Option<EgressFile>,
     pub(super) search: Option<SearchFile>,
@@ -34,6 +34,29 @@ pub(super) struct ConfigFile {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DefinitionsFile {
     pub(super) first_sight: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct FlowFile {
+    pub(super) mode: Option<At<String>>,
+    pub(super) sinks: Option<Vec<At<SinkFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SinkFile {
+    pub(super) tool: Option<At<String>>,
+    pub(super) argument: Option<At<String>>,
+    pub(super) from: Option<At<String>>,
+    pub(super) accepts: Option<Vec<At<WordOr<PatternFile>>>>,
+    pub(super) because: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PatternFile {
+    pub(super) pattern: Option<At<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

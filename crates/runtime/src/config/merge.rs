@@ -20,6 +20,7 @@ use super::{
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
     commands, connections,
     findings::{Findings, Said, Spot},
+    flow::Argument,
     people::{Presets, add_budget},
     rooms::Voice,
     sandboxing::Sandboxing,
@@ -44,6 +45,7 @@ pub(super) struct Draft {
     level_descriptions: BTreeMap<Level, String>,
     connections: BTreeMap<String, Sourced<Connection>>,
     mentions: Vec<Said<String>>,
+    arguments: Vec<Argument>,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +90,7 @@ impl Draft {
             level_descriptions: BTreeMap::new(),
             connections: BTreeMap::new(),
             mentions: Vec::new(),
+            arguments: Vec::new(),
         }
     }
 
@@ -115,9 +118,8 @@ impl Draft {
         self.room_dirs.extend(layer.rooms.directories().cloned());
         layer.rooms.apply(&mut self.rooms, Voice::Trusted, findings);
         layer.egress.apply(&mut self.egress, findings);
-        if let Some(flow) = layer.flow {
-            self.policy.flow = findings.sourced(flow);
-        }
+        self.arguments.extend(layer.flow.arguments.iter().cloned());
+        layer.flow.apply(&mut self.policy, findings);
         if let Some(first_sight) = layer.first_sight {
             self.first_sight = findings.sourced(first_sight);
         }
@@ -194,7 +196,7 @@ impl Draft {
             egress: self.egress,
             first_sight: self.first_sight,
             room_dirs: self.room_dirs,
-            mentions: Mentions { names: self.mentions, texts: findings.texts.clone() },
+            mentions: Mentions { names: self.mentions, arguments: self.arguments, texts: findings.texts.clone() },
             workspaces,
         }
     }

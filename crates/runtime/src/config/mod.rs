@@ -16,6 +16,7 @@ mod egress;
 mod error;
 mod file;
 mod findings;
+mod flow;
 mod kept;
 mod load;
 mod merge;
@@ -37,6 +38,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::Value;
 use toolgate_contract::{ActionRegistry, ActionType, AgentName, Category, Digest, Level, Risk, SourceLine, digest};
 use toolgate_gate::{Policy, Sourced};
 
@@ -105,6 +107,7 @@ const HOLD: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Default)]
 struct Mentions {
     names: Vec<Said<String>>,
+    arguments: Vec<flow::Argument>,
     texts: Vec<Arc<Text>>,
 }
 
@@ -229,6 +232,11 @@ impl Config {
     /// The tool names in the config that no tool has. The catalog is known later than the config.
     pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
         self.mentions.unknown(known)
+    }
+
+    /// The arguments in the config that their tool does not have, by its schema.
+    pub fn check_arguments<'a>(&self, schema_of: impl Fn(&str) -> Option<&'a Value>) -> Vec<ConfigError> {
+        self.mentions.unknown_arguments(schema_of)
     }
 
     /// The files secrets are read from. No tool may see them.
@@ -367,6 +375,11 @@ impl CheckReport {
     pub fn check_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
         self.mentions.unknown(known)
     }
+
+    /// The arguments in the text that their tool does not have, by its schema.
+    pub fn check_arguments<'a>(&self, schema_of: impl Fn(&str) -> Option<&'a Value>) -> Vec<ConfigError> {
+        self.mentions.unknown_arguments(schema_of)
+    }
 }
 
 impl Limits {
@@ -451,6 +464,12 @@ impl Mentions {
             let remedy = instead(&said.value, known.iter().copied());
             findings.error(said.spot, format!("unknown tool `{}`", said.value), remedy);
         }
+        findings.into_result().err().unwrap_or_default()
+    }
+
+    fn unknown_arguments<'a>(&self, schema_of: impl Fn(&str) -> Option<&'a Value>) -> Vec<ConfigError> {
+        let mut findings = Findings { texts: self.texts.clone(), ..Findings::default() };
+        flow::unknown(&self.arguments, schema_of, &mut findings);
         findings.into_result().err().unwrap_or_default()
     }
 }

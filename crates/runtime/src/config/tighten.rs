@@ -45,12 +45,8 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     commands::add(&mut config.policy.commands, layer.commands, findings);
     layer.sandboxing.tighten(&mut config.places, findings);
     layer.rooms.apply(&mut config.rooms, Voice::Untrusted, findings);
-    if let Some(flow) = layer.flow {
-        match flow.value < config.policy.flow.value {
-            true => refuse(flow.spot, &format!("`information_flow: {}`", flow.value), findings),
-            false => config.policy.flow = findings.sourced(flow),
-        }
-    }
+    config.mentions.arguments.extend(layer.flow.arguments.iter().cloned());
+    layer.flow.tighten(&mut config.policy, findings);
     if let Some(first_sight) = layer.first_sight {
         match first_sight.value < config.first_sight.value {
             true => refuse(first_sight.spot, &format!("`first_sight: {}`", first_sight.value), findings),

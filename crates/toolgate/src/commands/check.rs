@@ -59,7 +59,10 @@ impl Check {
     /// What is wrong is not trusted.
     fn check(&self, data_dir: &Path) -> Result<CheckReport, Vec<ConfigError>> {
         let report = config::check_file(&self.file)?;
-        let unknown = report.check_tools(built_in_tools().iter().map(|tool| &*tool.def.name));
+        let tools = built_in_tools();
+        let mut unknown = report.check_tools(tools.iter().map(|tool| &*tool.def.name));
+        let schema = |name: &str| tools.iter().find(|tool| tool.def.name == name).map(|tool| &tool.def.input_schema);
+        unknown.extend(report.check_arguments(schema));
         if !unknown.is_empty() {
             return Err(unknown);
         }

@@ -51,6 +51,9 @@ impl Explain {
             for effect in &explanation.effects {
                 page += &format!("effect {:?} {}\n", effect.kind, effect.target.as_deref().unwrap_or(""));
             }
+            for sink in &explanation.sinks {
+                page += &format!("sink {} from {} ({})\n", sink.argument, sink.from.value, sink.from.source);
+            }
             page += &format!("\n{}\n", place_line(&explanation.place));
             show::line(page.trim_end())?;
         }

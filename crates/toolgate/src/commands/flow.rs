@@ -7,10 +7,11 @@ use std::{
 };
 
 use clap::Args;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use toolgate_gate::{FlowMode, Origin, Policy, Sourced, flow_asks};
 use toolgate_guard::{
-    flow::{Because, Conversation, Follow, Integrity},
+    flow::{CameBack, Confidentiality, Conversation, Integrity, Label, Speaker, Word},
     injection::{self, Verdict},
 };
 
@@ -19,7 +20,8 @@ use crate::{problem::Problem, show};
 /// Replay a trace: where each argument came from, and what would be asked
 ///
 /// A trace is what a user asked for, the calls that were made, and what came back. Everything that came back counts as
-/// somebody else's words. The answer says of each call whether it would run or a person would be asked, and why.
+/// somebody else's words, and as public unless its call says that it is `private` or `secret`. The answer says of each
+/// call whether it would run or a person would be asked, why, and who said each of its words.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   toolgate flow trace.json
@@ -69,13 +71,33 @@ struct Traced {
     cls: Option<String>,
     #[serde(default)]
     output: Option<Value>,
+    /// Who may know what came back.
+    #[serde(default)]
+    confidentiality: Confidentiality,
+}
+
+/// A call, who said its words, and why it would be asked about.
+struct Judged<'a> {
+    call: &'a Traced,
+    words: Vec<Word>,
+    because: Option<Because>,
+}
+
+#[derive(Serialize)]
+struct Because {
+    rule: &'static str,
+    text: String,
+    source: Option<String>,
+    argument: Option<String>,
+    word: Option<String>,
 }
 
 impl Flow {
     pub(crate) fn run(self) -> Result<ExitCode, Problem> {
-        let follow = if self.strict { Follow::Session } else { Follow::Origin };
+        let mode = if self.strict { FlowMode::Session } else { FlowMode::Origin };
+        let policy = Policy { flow: Sourced::built_in(mode), ..Policy::built_in() };
         if self.jsonl {
-            return lines(follow);
+            return lines(&policy);
         }
         let mut text = String::new();
         match &self.file {
@@ -87,7 +109,7 @@ impl Flow {
         }
         let trace: Trace =
             serde_json::from_str(&text).map_err(|error| Problem::usage(format!("this is no trace: {error}")))?;
-        let judged = replay(&trace, follow);
+        let judged = replay(&trace, &policy);
         if self.json {
             show::json(&answer(&judged))?;
         } else {
@@ -98,7 +120,7 @@ impl Flow {
 }
 
 /// One answer for every line, in order. A line that is no trace is answered, and never with a yes.
-fn lines(follow: Follow) -> Result<ExitCode, Problem> {
+fn lines(policy: &Policy) -> Result<ExitCode, Problem> {
     let mut out = stdout().lock();
     for line in stdin().lock().split(b'\n') {
         let line = line?;
@@ -106,8 +128,10 @@ fn lines(follow: Follow) -> Result<ExitCode, Problem> {
             continue;
         }
         let answer = match serde_json::from_slice::<Trace>(&line) {
-            Ok(trace) => answer(&replay(&trace, follow)),
-            Err(error) => json!({ "decisions": [], "because": [], "error": format!("this is no trace: {error}") }),
+            Ok(trace) => answer(&replay(&trace, policy)),
+            Err(error) => {
+                json!({ "decisions": [], "because": [], "words": [], "error": format!("this is no trace: {error}") })
+            }
         };
         match writeln!(out, "{answer}") {
             Err(error) if show::reader_left(&error) => return Ok(ExitCode::SUCCESS),
@@ -117,8 +141,8 @@ fn lines(follow: Follow) -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The calls that are judged, each with why it would be asked about.
-fn replay(trace: &Trace, follow: Follow) -> Vec<(&Traced, Option<Because>)> {
+/// The calls that are judged, each with why it would be asked about. What has an effect sends what it is given.
+fn replay<'a>(trace: &'a Trace, policy: &Policy) -> Vec<Judged<'a>> {
     let mut talk = Conversation::default();
     talk.user_said(&trace.prompt);
     for call in &trace.prefix {
@@ -127,10 +151,18 @@ fn replay(trace: &Trace, follow: Follow) -> Vec<(&Traced, Option<Because>)> {
     let judged = trace.calls.iter().chain(&trace.attack_calls);
     judged
         .map(|call| {
-            let has_effect = call.cls.as_deref() != Some("read");
-            let because = if has_effect { talk.judge(&call.args, follow) } else { None };
+            let consequential = call.cls.as_deref() != Some("read");
+            let carries = if consequential { talk.carries(&call.args, None) } else { None };
+            let origin = Origin { consequential, trace: talk.trace(&call.args, None), carries };
+            let because = flow_asks(policy, &call.tool, &origin).into_iter().next().map(|asked| Because {
+                rule: asked.reason.rule,
+                text: asked.reason.text,
+                source: asked.said_by.map(str::to_owned),
+                argument: asked.word.map(|word| word.argument.clone()),
+                word: asked.word.map(|word| word.word.clone()),
+            });
             hear(&mut talk, call);
-            (call, because)
+            Judged { call, words: origin.trace.words, because }
         })
         .collect()
 }
@@ -138,8 +170,14 @@ fn replay(trace: &Trace, follow: Follow) -> Vec<(&Traced, Option<Because>)> {
 fn hear(talk: &mut Conversation, call: &Traced) {
     let Some(output) = &call.output else { return };
     let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
-    let ordered = injection::judge(&text).verdict != Verdict::Clean;
-    talk.came_back(&call.tool, Integrity::Untrusted, &typed(output), ordered);
+    let label = Label { integrity: Integrity::Untrusted, confidentiality: call.confidentiality };
+    talk.came_back(&CameBack {
+        source: &call.tool,
+        label,
+        value: &typed(output),
+        ordered: injection::judge(&text).verdict != Verdict::Clean,
+        place_for_secrets: call.confidentiality == Confidentiality::Secret,
+    });
 }
 
 /// What a tool gave, with its fields where it has some: many print JSON or YAML as text.
@@ -150,24 +188,38 @@ fn typed(output: &Value) -> Value {
     json.or_else(|| serde_saphyr::from_str(text).ok().and_then(read)).unwrap_or_else(|| output.clone())
 }
 
-fn answer(judged: &[(&Traced, Option<Because>)]) -> Value {
-    let decisions: Vec<_> = judged.iter().map(|(_, because)| if because.is_some() { "ask" } else { "allow" }).collect();
-    json!({ "decisions": decisions, "because": judged.iter().map(|(_, because)| because).collect::<Vec<_>>() })
+fn answer(judged: &[Judged<'_>]) -> Value {
+    let decision = |call: &Judged<'_>| if call.because.is_some() { "ask" } else { "allow" };
+    json!({
+        "decisions": judged.iter().map(decision).collect::<Vec<_>>(),
+        "because": judged.iter().map(|call| &call.because).collect::<Vec<_>>(),
+        "words": judged.iter().map(|call| &call.words).collect::<Vec<_>>(),
+    })
 }
 
-fn page(judged: &[(&Traced, Option<Because>)]) -> String {
-    let line = |(call, because): &(&Traced, Option<Because>)| {
-        let tool = show::plain(&call.tool);
-        match because {
-            None => format!("allow  {tool}"),
-            Some(Because { rule, source, argument, word }) => {
-                let source = show::plain(source);
-                let about = argument.as_ref().zip(word.as_ref()).map_or_else(String::new, |(argument, word)| {
-                    format!(": `{}` in `{}` was heard only there", show::plain(word), show::plain(argument))
-                });
-                format!("ask    {tool}  {rule} ({source}){about}")
-            }
+fn page(judged: &[Judged<'_>]) -> String {
+    judged.iter().map(one_call).collect::<Vec<_>>().join("\n")
+}
+
+fn one_call(judged: &Judged<'_>) -> String {
+    let tool = show::plain(&judged.call.tool);
+    let mut page = match &judged.because {
+        None => format!("allow  {tool}"),
+        Some(Because { rule, text, source, .. }) => {
+            let source = source.as_deref().map_or_else(String::new, |source| format!(" ({})", show::plain(source)));
+            format!("ask    {tool}  {rule}{source}: {}", show::plain(text))
         }
     };
-    judged.iter().map(line).collect::<Vec<_>>().join("\n")
+    for Word { argument, word, speaker, .. } in &judged.words {
+        let who = match speaker {
+            Speaker::User => "the user".to_owned(),
+            Speaker::Person => "a person".to_owned(),
+            Speaker::Field { source } => format!("{}, as a field", show::plain(source)),
+            Speaker::Prose { source } => format!("{}, in a sentence", show::plain(source)),
+            Speaker::Nobody => "nobody who is not trusted".to_owned(),
+        };
+        let word: String = show::plain(word).chars().take(60).collect();
+        page += &format!("\n         {} `{word}`: {who}", show::plain(argument));
+    }
+    page
 }

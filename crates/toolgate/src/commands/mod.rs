@@ -8,6 +8,7 @@ mod completions;
 mod connections;
 mod doctor;
 mod explain;
+mod findings;
 mod flow;
 mod pins;
 mod sandbox;
