@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use toolgate_contract::Stream;
+use toolgate_guard::clean::escape::{decode, decoded_len};
 
 /// Takes a stream piece by piece. How it is cut into pieces makes no difference to what is kept.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Keep {
         let (head, tail) = if (head.len() + tail.len()) as u64 == self.bytes {
             head.append(&mut tail);
             if measure(&head).fits(self.most) {
-                return Stream { text: String::from_utf8_lossy(&head).into_owned(), ..all };
+                return Stream { text: decode(&head).into_owned(), ..all };
             }
             (prefix(&head, self.most.half()), suffix(&head, self.most.other_half()))
         } else {
@@ -77,13 +78,13 @@ impl Keep {
 
 /// The line that stands for what is not shown, on a line of its own.
 fn join(head: &[u8], missing: &str, tail: &[u8]) -> String {
-    let mut text = String::from_utf8_lossy(head).into_owned();
+    let mut text = decode(head).into_owned();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     text.push_str(missing);
     text.push('\n');
-    text.push_str(&String::from_utf8_lossy(tail));
+    text.push_str(&decode(tail));
     text
 }
 
@@ -124,9 +125,9 @@ fn signs(bytes: &[u8]) -> impl Iterator<Item = Sign> {
     bytes.utf8_chunks().flat_map(|chunk| {
         let valid =
             chunk.valid().chars().map(|c| Sign { bytes: c.len_utf8(), shown: c.len_utf8(), newline: c == '\n' });
-        let broken = chunk.invalid().len();
-        let replaced = Sign { bytes: broken, shown: char::REPLACEMENT_CHARACTER.len_utf8(), newline: false };
-        valid.chain((broken > 0).then_some(replaced))
+        let broken = chunk.invalid();
+        let replaced = Sign { bytes: broken.len(), shown: decoded_len(broken), newline: false };
+        valid.chain((!broken.is_empty()).then_some(replaced))
     })
 }
 
@@ -320,6 +321,8 @@ mod tests {
     fn what_is_not_text_is_replaced_and_told() {
         let lossy = |stream: Stream| Stream { lossy: true, ..stream };
         check((20, 9), b"a\xFFb\0c", lossy(stream("a\u{FFFD}b\0c", 5, 1, 5)));
+        // What an 8-bit terminal takes for a control is one, so that whoever cleans the text finds it.
+        check((20, 9), b"a\x9B31mb\x85", lossy(stream("a\u{9B}31mb\u{85}", 7, 1, 7)));
         // The end of the stream is in the middle of a character.
         check((20, 9), b"a\xE2\x82", lossy(stream("a\u{FFFD}", 3, 1, 3)));
         // As text these take more than the six bytes they are.
@@ -378,7 +381,7 @@ mod tests {
         #[test]
         fn nothing_exceeds_what_was_agreed(input in noise(), most in (0_usize..120, 0_usize..30)) {
             let stream = keep(most, &[&input]);
-            let all = String::from_utf8_lossy(&input);
+            let all = decode(&input);
             prop_assert_eq!(stream.bytes, input.len() as u64);
             prop_assert_eq!(stream.lines, input.split_inclusive(|byte| *byte == b'\n').count() as u64);
             prop_assert_eq!(stream.lossy, std::str::from_utf8(&input).is_err());

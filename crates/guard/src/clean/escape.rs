@@ -38,13 +38,23 @@ pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());
-        match chunk.invalid() {
-            [] => {}
-            [control @ 0x80..=0x9f] => out.push(char::from(*control)),
-            _ => out.push(char::REPLACEMENT_CHARACTER),
+        if !chunk.invalid().is_empty() {
+            out.push(instead(chunk.invalid()));
         }
     }
     Cow::Owned(out)
+}
+
+/// How long bytes that are not UTF-8 become as text.
+pub fn decoded_len(broken: &[u8]) -> usize {
+    instead(broken).len_utf8()
+}
+
+fn instead(broken: &[u8]) -> char {
+    match broken {
+        [control @ 0x80..=0x9f] => char::from(*control),
+        _ => char::REPLACEMENT_CHARACTER,
+    }
 }
 
 /// Could a character that begins with this byte be a control? 0xC2 begins U+0080 to U+00BF.
