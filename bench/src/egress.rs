@@ -15,7 +15,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio::{runtime::Runtime, task::JoinSet};
 use toolgate_contract::WebRequest;
-use toolgate_egress::{Client, ClientTerms, Internal, PaceTerms, Resolver, Within};
+use toolgate_egress::{Barred, Client, ClientTerms, Internal, PaceTerms, Resolver, Within};
 
 /// Of the medians, the judged client by plain reqwest.
 const TARGET: f64 = 1.2;
@@ -76,6 +76,7 @@ async fn row(case: &Case, options: &Options) -> anyhow::Result<Row> {
     let judged = Client::new(ClientTerms {
         resolver: Resolver::System,
         internal: Internal::parse(&[address.to_string()])?,
+        barred: Barred::default(),
         extra_roots: Vec::new(),
         user_agent: "toolgate-bench".into(),
         pace: PaceTerms { per_minute: u32::MAX, at_once: u32::MAX, wait: Duration::ZERO },

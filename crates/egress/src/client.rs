@@ -29,7 +29,7 @@ use toolgate_guard::{
 use crate::{
     failure::{self, NotDialled, bad_response, bad_url, fault_of},
     headers::{SecretHeader, Sent},
-    judge::{Internal, Judge},
+    judge::{Barred, Internal, Judge},
     lookup::{LookUps, Resolver},
     manners::Manners,
     pace::{Pace, PaceTerms},
@@ -44,6 +44,8 @@ pub struct ClientTerms {
     pub resolver: Resolver,
     /// Which hosts may be internal.
     pub internal: Internal,
+    /// Which hosts are out of reach.
+    pub barred: Barred,
     /// Authorities that are trusted besides the system's, each as PEM.
     pub extra_roots: Vec<Vec<u8>>,
     /// What it calls itself, unless a request says otherwise. Its first word is whom a `robots.txt` speaks to.
@@ -87,7 +89,7 @@ const NO_PORT: u16 = 0;
 impl Client {
     /// A client that goes by these terms. It has no connection yet.
     pub fn new(terms: ClientTerms) -> Result<Self, Fault> {
-        let judge = Judge::new(terms.internal);
+        let judge = Judge::new(terms.internal).barring(terms.barred);
         let look_ups = LookUps::new(terms.resolver, LOOK_UPS, LOOK_UP);
         let tls = tls(&terms.extra_roots)?;
         let client =
@@ -390,7 +392,7 @@ fn next_hop(headers: &HeaderMap, url: &WebUrl) -> Result<WebUrl, Fault> {
 
 /// A hop that is refused is told as what it is: a redirect to somebody who may not be reached.
 fn refused_hop(url: &WebUrl, fault: Fault) -> Fault {
-    let is_guard = fault.kind == FaultKind::Refused && matches!(&*fault.code, "host_refused" | "address_refused");
+    let is_guard = fault.kind == FaultKind::Refused && matches!(&*fault.code, "host_refused" | "host_denied" | "address_refused");
     if is_guard { refused_redirect(url.as_str(), &fault.message) } else { fault }
 }
 
@@ -532,6 +534,7 @@ mod tests {
         Client::new(ClientTerms {
             resolver: Resolver::Given(Arc::new(|_| Ok(Vec::new()))),
             internal: Internal::parse(&internal).unwrap(),
+            barred: Barred::default(),
             extra_roots: Vec::new(),
             user_agent: "toolgate".into(),
             pace: PaceTerms::default(),

@@ -1,10 +1,9 @@
 //! The second door: HTTP CONNECT, for programs that know about proxies.
 
-use toolgate_guard::host_name::HostName;
+use toolgate_guard::{host_entry::read_port, host_name::HostName};
 
 use crate::{
     event::Reason,
-    rule::read_port,
     target::{Host, Target},
 };
 

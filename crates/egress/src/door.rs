@@ -27,7 +27,7 @@ use crate::{
     connect::{self, Request, Wrong},
     dns::{self, Names},
     event::{Event, Reason},
-    judge::{Internal, Judge, Refusal},
+    judge::{Barred, Internal, Judge, Refusal},
     lookup::{LookUps, Resolver},
     peek::{self, First},
     probe,
@@ -63,6 +63,8 @@ pub struct Terms {
     pub rules: Rules,
     /// Which hosts may be reached at addresses that are not public, besides those the rules list as addresses.
     pub internal: Internal,
+    /// Whom nobody may talk to, whatever the rules say.
+    pub barred: Barred,
     /// Who knows addresses.
     pub resolver: Resolver,
     /// How much, how long.
@@ -234,6 +236,7 @@ impl From<Refusal> for Stop {
             Refusal::NoAddress => Reason::ResolveFailed,
             Refusal::NotPublic(..) | Refusal::Host(_) => Reason::PrivateAddress,
             Refusal::Own(_) => Reason::OwnAddress,
+            Refusal::Barred(_) => Reason::Barred,
         };
         Self::Refused(reason, refusal.address())
     }
@@ -245,7 +248,7 @@ impl Hall {
             names: Mutex::new(Names::new(terms.rules.clone())),
             connections: Semaphore::new(terms.limits.connections),
             questioners: Semaphore::new(MAX_QUESTIONERS),
-            judge: Judge::new(terms.internal.clone().with_addresses_of(&terms.rules)),
+            judge: Judge::new(terms.internal.clone().with_addresses_of(&terms.rules)).barring(terms.barred.clone()),
             look_ups: LookUps::new(terms.resolver.clone(), terms.limits.look_ups, terms.limits.look_up),
             terms,
         }

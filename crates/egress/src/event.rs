@@ -60,6 +60,8 @@ pub enum Reason {
     PrivateAddress,
     /// The name leads to this very machine.
     OwnAddress,
+    /// A rule puts the host out of reach, by its name or by an address it leads to.
+    Barred,
     /// The name has no address.
     ResolveFailed,
     /// Nobody answers at the address.
@@ -81,6 +83,7 @@ impl Reason {
             Self::Unreadable => "unreadable",
             Self::PrivateAddress => "private_address",
             Self::OwnAddress => "own_address",
+            Self::Barred => "host_denied",
             Self::ResolveFailed => "resolve_failed",
             Self::DialFailed => "dial_failed",
             Self::TooMany => "too_many",
@@ -99,6 +102,7 @@ impl fmt::Display for Reason {
             Self::Unreadable => "the host in the first bytes cannot be read for certain",
             Self::PrivateAddress => "the name leads to an address that is not public and not listed",
             Self::OwnAddress => "the name leads to the machine the room runs on",
+            Self::Barred => "a rule puts this host out of reach",
             Self::ResolveFailed => "the name has no address",
             Self::DialFailed => "nobody answers at the address",
             Self::TooMany => "the room has as many connections as it may have",

@@ -8,27 +8,36 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use toolgate_contract::Fault;
 use toolgate_guard::{
     address::{Special, carried, judge},
+    host_entry::HostEntry,
     host_name::HostName,
     url::{Host, HostProblem, judge_host},
 };
 
-use crate::{entry::Entry, rule::Rules};
+use crate::rule::Rules;
 
 /// Says by which addresses a host may be reached.
 #[derive(Debug, Clone, Default)]
 pub struct Judge {
     internal: Internal,
+    barred: Barred,
 }
 
 impl Judge {
     /// A judge who knows of these internal hosts.
     pub fn new(internal: Internal) -> Self {
-        Self { internal }
+        Self { internal, barred: Barred::default() }
+    }
+
+    /// The same judge, who lets nobody reach these hosts, whatever else is said about them.
+    #[must_use]
+    pub fn barring(self, barred: Barred) -> Self {
+        Self { barred, ..self }
     }
 
     /// May this host be asked for at all, by its name or, where it is an address, by that?
     pub fn host(&self, host: &Host, port: u16) -> Result<(), Refusal> {
         match host {
+            Host::Name(name) if self.barred.names(name, port) => Err(Refusal::Barred(None)),
             Host::Name(name) if self.internal.names(name, port) => Ok(()),
             Host::Name(_) => judge_host(host).map_err(Refusal::Host),
             Host::V4(address) => self.literal(host, (*address).into(), port),
@@ -53,11 +62,17 @@ impl Judge {
         if found.is_empty() {
             return Err(Refusal::NoAddress);
         }
+        if name.is_some_and(|name| self.barred.names(name, port)) {
+            return Err(Refusal::Barred(None));
+        }
         let is_internal = name.is_some_and(|name| self.internal.names(name, port));
         found.iter().map(|ip| self.admit_one(ip.to_canonical(), port, is_internal)).collect()
     }
 
     fn admit_one(&self, ip: IpAddr, port: u16, is_internal: bool) -> Result<SocketAddr, Refusal> {
+        if self.barred.lists(ip, port) {
+            return Err(Refusal::Barred(Some(ip)));
+        }
         let admitted = Ok(SocketAddr::new(ip, port));
         if self.internal.lists(ip, port) {
             return admitted;
@@ -76,7 +91,7 @@ impl Judge {
 
     /// The ports some entry speaks of. At all others the judge says the same.
     pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
-        self.internal.0.iter().filter_map(|entry| entry.port)
+        self.internal.0.iter().chain(&self.barred.0).filter_map(|entry| entry.port)
     }
 }
 
@@ -95,6 +110,9 @@ pub enum Refusal {
     /// It leads to this very machine.
     #[error("it leads to `{0}`, which is this machine itself")]
     Own(IpAddr),
+    /// A rule puts it out of reach, by its name or by an address it leads to.
+    #[error("a rule puts {} out of reach", .0.map_or_else(|| "it".to_owned(), |ip| format!("`{ip}`, which it leads to,")))]
+    Barred(Option<IpAddr>),
 }
 
 impl Refusal {
@@ -102,6 +120,7 @@ impl Refusal {
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::NotPublic(ip, _) | Self::Own(ip) => Some(*ip),
+            Self::Barred(address) => *address,
             Self::Host(_) | Self::NoAddress => None,
         }
     }
@@ -113,6 +132,9 @@ impl Refusal {
             "Use a host of the public internet, or ask the operator to put this one on `egress.hostname_allowlist`.";
         match self {
             Self::Host(_) => Fault::refused("host_refused", message, INTERNAL),
+            Self::Barred(_) => {
+                Fault::refused("host_denied", message, "Use another host, or ask the operator to change the rule.")
+            }
             Self::NotPublic(..) | Self::Own(_) => Fault::refused("address_refused", message, INTERNAL),
             Self::NoAddress => Fault::failed("resolve_failed", message, "Check the spelling of the host's name."),
         }
@@ -126,13 +148,13 @@ impl Refusal {
 /// them. A port behind an entry (`host:8080`, `[::1]:8080`) makes it hold at that port only. The addresses under which
 /// clouds hand out credentials are reached only where one of them is listed by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Internal(Vec<Entry>);
+pub struct Internal(Vec<HostEntry>);
 
 impl Internal {
     /// The hosts these texts spell; one bad text spoils the list.
     pub fn parse(texts: &[String]) -> Result<Self, Fault> {
         let entry = |text: &String| {
-            Entry::read(text).map_err(|why| {
+            HostEntry::read(text).map_err(|why| {
                 let shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
                 Fault::failed(
                     "bad_internal_host",
@@ -147,7 +169,7 @@ impl Internal {
     /// These, and the addresses that a room's rules list.
     #[must_use]
     pub fn with_addresses_of(mut self, rules: &Rules) -> Self {
-        let listed = rules.blocks().map(|(address, length, port)| Entry::block(address.into(), length, port));
+        let listed = rules.blocks().map(|(address, length, port)| HostEntry::block(address.into(), length, port));
         self.0.extend(listed);
         self
     }
@@ -161,8 +183,37 @@ impl Internal {
     }
 }
 
+/// Hosts that are out of reach, spelt like [`Internal`] ones. Without a port an entry holds at every one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Barred(Vec<HostEntry>);
+
+impl Barred {
+    /// The hosts these texts spell; one bad text spoils the list.
+    pub fn parse(texts: &[String]) -> Result<Self, Fault> {
+        let entry = |text: &String| {
+            HostEntry::read(text).map_err(|why| {
+                let shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
+                Fault::failed(
+                    "bad_denied_host",
+                    format!("`{shown}` does not say which host is out of reach: {why}"),
+                    "Write `host`, `*.host`, an address or a block of addresses, each with `:port` or without.",
+                )
+            })
+        };
+        texts.iter().map(entry).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn names(&self, name: &HostName, port: u16) -> bool {
+        self.0.iter().any(|entry| holds_at(entry, port) && entry.names(name))
+    }
+
+    fn lists(&self, ip: IpAddr, port: u16) -> bool {
+        self.0.iter().any(|entry| holds_at(entry, port) && entry.bars(ip))
+    }
+}
+
 /// An entry without a port holds at every one.
-fn holds_at(entry: &Entry, port: u16) -> bool {
+fn holds_at(entry: &HostEntry, port: u16) -> bool {
     entry.port.is_none_or(|own| own == port)
 }
 
@@ -345,6 +396,29 @@ mod tests {
             let fault = Internal::parse(&[text.to_owned()]).unwrap_err();
             assert_eq!(fault.message, format!("`{text}` does not say which host may be internal: {why}"));
         }
+    }
+
+    #[test]
+    fn what_is_barred_is_not_reached_by_name_by_address_or_by_a_name_that_leads_there() {
+        let barred = ["app.corp.example", "*.paste.org", "93.184.216.0/24", "169.254.0.0/16", "10.0.0.9:443"];
+        let barred = Barred::parse(&barred.map(str::to_owned)).unwrap();
+        let judge = judge_with(&["app.corp.example", "10.0.0.0/8"]).barring(barred);
+        let host = |text: &str, port| judge.host(&Host::read(text).unwrap(), port).is_ok();
+        assert!(!host("app.corp.example", 443) && !host("APP.corp.example.", 80) && !host("a.b.paste.org", 443));
+        assert!(host("paste.org", 443) && host("www.example.org", 443));
+        assert!(!host("93.184.216.34", 443) && host("1.1.1.1", 443));
+        assert!(!host("10.0.0.9", 443) && host("10.0.0.9", 80) && host("10.0.0.8", 443));
+        let admits = |name: &str, found: &[&str]| {
+            let found: Vec<IpAddr> = found.iter().map(|ip| ip.parse().unwrap()).collect();
+            judge.admit(Some(&HostName::parse(name).unwrap()), 443, &found).map_err(|refusal| refusal.address())
+        };
+        assert_eq!(admits("app.corp.example", &["1.1.1.1"]), Err(None));
+        let bad = "93.184.216.34".parse().unwrap();
+        assert_eq!(admits("www.example.org", &["1.1.1.1", "93.184.216.34"]), Err(Some(bad)));
+        assert_eq!(admits("www.example.org", &["::ffff:93.184.216.34"]), Err(Some(bad)));
+        assert!(admits("www.example.org", &["1.1.1.1"]).is_ok());
+        assert!(judge.ports().any(|port| port == 443), "the client keeps a port of its own for it");
+        assert!(Barred::parse(&["*".to_owned()]).is_err());
     }
 
     #[test]

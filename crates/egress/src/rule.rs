@@ -6,6 +6,7 @@ use toolgate_contract::Fault;
 
 use toolgate_guard::{
     address::{Special, in_v4, judge},
+    host_entry::read_port,
     host_name::HostName,
 };
 
@@ -121,12 +122,6 @@ fn read(text: &str) -> Result<Rule, String> {
     let (host, port) = text.rsplit_once(':').ok_or("it has no port")?;
     let port = read_port(port).ok_or("the port is not a number from 1 to 65535")?;
     Ok(Rule { host: read_host(host)?, port })
-}
-
-/// A port in its one spelling: digits, no sign, no leading zero.
-pub(crate) fn read_port(text: &str) -> Option<u16> {
-    let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
-    if is_plain { text.parse().ok() } else { None }
 }
 
 fn read_host(text: &str) -> Result<Host, String> {

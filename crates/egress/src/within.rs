@@ -1,9 +1,10 @@
 //! Whom one request may reach.
 
 use toolgate_contract::Fault;
-use toolgate_guard::url::{Scheme, WebUrl};
-
-use crate::entry::Entry;
+use toolgate_guard::{
+    host_entry::HostEntry,
+    url::{Scheme, WebUrl},
+};
 
 /// Whom one request may reach, with all its redirects. By which address is the judge's business.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Within {
     pub(crate) fn check(&self, url: &WebUrl) -> Result<(), Fault> {
         let is_within = match self {
             Self::Public => true,
-            Self::Listed(texts) => texts.iter().any(|text| Entry::read(text).is_ok_and(|entry| lists(&entry, url))),
+            Self::Listed(texts) => texts.iter().any(|text| HostEntry::read(text).is_ok_and(|entry| lists(&entry, url))),
             Self::Origin(origin) => origin.same_origin(url),
         };
         if is_within {
@@ -48,7 +49,7 @@ impl Within {
     }
 }
 
-fn lists(entry: &Entry, url: &WebUrl) -> bool {
+fn lists(entry: &HostEntry, url: &WebUrl) -> bool {
     let web = [Scheme::Http, Scheme::Https].map(Scheme::default_port);
     let at_port = entry.port.map_or_else(|| web.contains(&url.port()), |port| port == url.port());
     let at_host = match (url.host().name(), url.host().address()) {

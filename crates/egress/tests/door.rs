@@ -16,7 +16,7 @@ use std::{
 };
 
 use toolgate_egress::{
-    Door, Event, HostName, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, Ways, self_probe,
+    Barred, Door, Event, HostName, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, Ways, self_probe,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -65,6 +65,18 @@ impl Room {
     }
 
     fn serving(tcp: TcpListener, rules: &[String], internal: &[&str], limits: Limits, resolver: Resolver) -> Self {
+        Self::barring(tcp, rules, internal, &[], limits, resolver)
+    }
+
+    /// A room to whom these hosts are out of reach.
+    fn barring(
+        tcp: TcpListener,
+        rules: &[String],
+        internal: &[&str],
+        barred: &[&str],
+        limits: Limits,
+        resolver: Resolver,
+    ) -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let dns_udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let openings = Openings { tcp, dns_udp, dns_tcp: listen(), connect: listen() };
@@ -79,6 +91,7 @@ impl Room {
         let terms = Terms {
             rules: Rules::parse(rules).unwrap(),
             internal: Internal::parse(&internal.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap(),
+            barred: Barred::parse(&barred.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap(),
             resolver,
             limits,
             original: Arc::new(move |_| Ok(*told_meant.lock().unwrap())),
@@ -484,6 +497,21 @@ fn an_internal_host_is_reached_where_the_rules_name_it() {
     let mut client = room.dial_name("allowed.test", canary.port);
     client.write_all(b"hello\n").unwrap();
     room.is_refused(client, "allowed.test", canary.port, Reason::PrivateAddress);
+}
+
+#[test]
+fn whom_a_rule_bars_is_not_reached_by_name_or_by_the_address_a_name_leads_to() {
+    let canary = Canary::new();
+    let rules = [format!("allowed.test:{}", canary.port)];
+    for barred in ["allowed.test", "127.0.0.0/8", &format!("127.0.0.1:{}", canary.port)] {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let home = Resolver::Given(Arc::new(to_canaries));
+        let room = Room::barring(tcp, &rules, &["allowed.test"], &[barred], Limits::default(), home);
+        let mut client = room.dial_name("allowed.test", canary.port);
+        client.write_all(b"hello\n").unwrap();
+        room.is_refused(client, "allowed.test", canary.port, Reason::Barred);
+    }
+    assert_eq!(canary.visits(), 0);
 }
 
 #[test]

@@ -8,15 +8,15 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
-use toolgate_contract::{CommandForm, CommandLine, Effect, EffectKind, Reason, Risk, SourceLine, Verdict};
+use toolgate_contract::{ActionType, CommandForm, CommandLine, Effect, EffectKind, Reason, Risk, SourceLine, Verdict};
 use toolgate_guard::shell::{
     self, Place, Reading, UserRules,
-    ir::visible,
+    ir::{Command, Word, visible},
     policy::{Bounds, Judgement, Origin, Spoke},
     profiles::Profile,
 };
 
-use crate::{Agent, Policy, TerminalMode};
+use crate::{Agent, GitLevel, Policy, TerminalMode};
 
 /// Most reasons that are told for one command; a person reads no more.
 const MAX_REASONS: usize = 8;
@@ -38,6 +38,10 @@ pub struct OwnRules {
 pub struct Meant {
     /// What it would do, besides starting a program.
     pub effects: Vec<Effect>,
+    /// What else it amounts to: a push is a push, whoever starts git.
+    pub also: Vec<ActionType>,
+    /// How far it takes git.
+    pub git: GitLevel,
     /// How much is at stake.
     pub risk: Risk,
     /// What was made of it.
@@ -68,7 +72,27 @@ pub fn read_command(policy: &Policy, agent: &Agent, line: &CommandLine, place: &
         }
     };
     let risk = reading.risk.max(judgement.own_risk());
-    Meant { effects: effects(&reading), risk, judgement }
+    let git = reading.commands.iter().map(git_level).max().unwrap_or(GitLevel::LocalOnly);
+    let also = if git == GitLevel::Full { vec![ActionType::VcsPush] } else { Vec::new() };
+    Meant { effects: effects(&reading), also, git, risk, judgement }
+}
+
+/// How far one command takes git. What a git does whose first word is not known could be a push.
+fn git_level(command: &Command) -> GitLevel {
+    if command.program() != "git" {
+        return GitLevel::LocalOnly;
+    }
+    let mut operands = command.operands().map(Word::literal);
+    let (verb, next) = (operands.next().unwrap_or(Some("")), operands.next().unwrap_or(Some("")));
+    match verb {
+        None | Some("push" | "send-pack" | "send-email" | "http-push") => GitLevel::Full,
+        Some("clone" | "fetch" | "fetch-pack" | "pull" | "ls-remote" | "submodule") => GitLevel::ReadAndBranch,
+        Some("remote") if matches!(next, None | Some("update" | "show" | "prune" | "set-head")) => {
+            GitLevel::ReadAndBranch
+        }
+        Some("archive") if command.has_long("--remote") => GitLevel::ReadAndBranch,
+        Some(_) => GitLevel::LocalOnly,
+    }
 }
 
 /// The profile that binds an agent, and the line that says so.
@@ -228,6 +252,25 @@ mod tests {
             effects,
             [Effect::on(EffectKind::FsWrite, "a"), Effect { kind: EffectKind::FsDelete, target: None },]
         );
+    }
+
+    #[test]
+    fn a_push_is_a_push_whoever_starts_git() {
+        let agent = agent(Level::Elevated);
+        let told = |text: &str| {
+            let meant = meant(&agent, &script(text));
+            (meant.git, meant.also)
+        };
+        for push in ["git push", "cd x && git -C y push origin main", "bash -c 'git push'", "git $verb", "env git push"]
+        {
+            assert_eq!(told(push), (GitLevel::Full, vec![ActionType::VcsPush]), "{push}");
+        }
+        for fetch in ["git fetch", "git clone https://e.org/x", "git log; git pull", "git remote update"] {
+            assert_eq!(told(fetch), (GitLevel::ReadAndBranch, Vec::new()), "{fetch}");
+        }
+        for local in ["git log", "git commit -m push", "git remote -v", "git", "echo git push", "ls"] {
+            assert_eq!(told(local), (GitLevel::LocalOnly, Vec::new()), "{local}");
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ scale! {
 scale! {
     /// Where code runs.
     CodeIsolation {
+        /// Nowhere: no program is started.
+        None = "none",
         /// In a room.
         Containerized = "containerized",
     }
@@ -122,19 +124,23 @@ impl Constraints {
         let needs_network = request.def.safety == SafetyClass::Network
             || request.def.needs.network != Network::None
             || request.effects.iter().any(|effect| effect.kind == EffectKind::Network);
+        if self.code_execution.value == CodeIsolation::None && starts_programs(request) {
+            let text = "the agent starts no programs".into();
+            return Some(("code_execution_constraint", text, self.code_execution.source.clone()));
+        }
         if request.def.category == Category::Terminal && self.terminal.value == TerminalMode::None {
             return Some(("terminal_constraint", "the agent has no terminal".into(), self.terminal.source.clone()));
         }
-        if request.def.category == Category::VersionControl {
-            let oversteps = match self.git.value {
-                GitLevel::LocalOnly => needs_network || *request.action == ActionType::VcsPush,
-                GitLevel::ReadAndBranch => *request.action == ActionType::VcsPush,
-                GitLevel::Full => false,
-            };
-            if oversteps {
-                let text = format!("git is limited to `{}`", self.git.value.as_str());
-                return Some(("git_constraint", text, self.git.source.clone()));
-            }
+        if git_level(request, needs_network) > self.git.value {
+            let text = format!("git is limited to `{}`", self.git.value.as_str());
+            return Some(("git_constraint", text, self.git.source.clone()));
+        }
+        if let Some(path) = left_behind(request) {
+            let text = format!(
+                "`{path}` is not inside the workspace: files are limited to `{}`",
+                self.file_system.value.as_str()
+            );
+            return Some(("file_system_constraint", text, self.file_system.source.clone()));
         }
         if needs_network {
             let text = self.network_overstepped(request)?;
@@ -185,6 +191,34 @@ impl Constraints {
     }
 }
 
+/// How far a call takes git: by what it amounts to, by the command it was given, or by being a git tool that talks to
+/// somebody.
+fn git_level(request: &Request<'_>, needs_network: bool) -> GitLevel {
+    if request.actions().any(|action| *action == ActionType::VcsPush) {
+        return GitLevel::Full;
+    }
+    let fetches = request.def.category == Category::VersionControl && needs_network;
+    request.git.max(if fetches { GitLevel::ReadAndBranch } else { GitLevel::LocalOnly })
+}
+
+/// The first file of a call that lies, by its words, in no directory that is open. Programs are left to their room:
+/// it holds more than what is open, and nothing that is not.
+fn left_behind<'a>(request: &Request<'a>) -> Option<&'a str> {
+    if request.command.is_some() || request.def.needs.exec {
+        return None;
+    }
+    let is_file =
+        |effect: &&Effect| matches!(effect.kind, EffectKind::FsRead | EffectKind::FsWrite | EffectKind::FsDelete);
+    let mut files = request.effects.iter().filter(is_file).filter_map(|effect| effect.target.as_deref());
+    files.find(|path| !request.terrain.holds(path))
+}
+
+/// By its declaration, by the command it was given, or by what it does with these arguments.
+fn starts_programs(request: &Request<'_>) -> bool {
+    let executes = |effect: &Effect| effect.kind == EffectKind::Exec;
+    request.def.needs.exec || request.command.is_some() || request.effects.iter().any(executes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +228,7 @@ mod tests {
         for pair in Level::LADDER.windows(2) {
             let (low, high) = (Constraints::of(pair[0]), Constraints::of(pair[1]));
             assert!(low.file_system.value <= high.file_system.value);
+            assert!(low.code_execution.value <= high.code_execution.value);
             assert!(low.network.value <= high.network.value);
             assert!(low.git.value <= high.git.value);
             assert!(low.terminal.value <= high.terminal.value);

@@ -9,7 +9,10 @@ use toolgate_contract::{
 };
 use toolgate_guard::shell::policy::Judgement;
 
-use crate::{Agent, Asking, ConnectionTerms, Constraints, Origin, Policy, command, condition::Condition, flow};
+use crate::{
+    Agent, Answer, Asking, ConnectionTerms, Constraints, GitLevel, Origin, Policy, Terrain, command,
+    condition::Condition, flow, resource,
+};
 
 /// What is asked: this tool, to do this.
 #[derive(Debug, Clone, Copy)]
@@ -26,22 +29,43 @@ pub struct Request<'a> {
     pub risk: Risk,
     /// What was made of the command it would start; none where it starts none, or that is not known yet.
     pub command: Option<&'a Judgement>,
+    /// How far that command takes git.
+    pub git: GitLevel,
     /// The connection it would use; none where it uses none, or that is not known yet.
     pub connection: Option<&'a ConnectionTerms>,
     /// Where its words come from and what it would tell; none where that is not known yet.
     pub origin: Option<&'a Origin>,
+    /// Where its paths lead.
+    pub terrain: &'a Terrain,
     /// The validated arguments; none when the question is whether to show the tool at all.
     pub arguments: Option<&'a Value>,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// Is this tool to be known at all? Nothing is said about a call.
+    pub fn of(def: &'a ToolDef) -> Self {
+        Self {
+            def,
+            action: &def.action,
+            effects: &[],
+            also: &[],
+            risk: Risk::Low,
+            command: None,
+            git: GitLevel::LocalOnly,
+            connection: None,
+            origin: None,
+            terrain: Terrain::NOWHERE,
+            arguments: None,
+        }
+    }
+
     /// The strictest class that applies: the declared one or that of an effect.
     pub fn class(&self) -> SafetyClass {
         self.effects.iter().map(|effect| effect.kind.class()).fold(self.def.safety, SafetyClass::max)
     }
 
     /// Everything it amounts to.
-    fn actions(&self) -> impl Iterator<Item = &ActionType> {
+    pub(crate) fn actions(&self) -> impl Iterator<Item = &ActionType> {
         std::iter::once(self.action).chain(self.also)
     }
 }
@@ -101,6 +125,10 @@ impl Decision {
 pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision {
     if let Some(reason) = denied(policy, agent, request) {
         return Decision::Deny(vec![reason]);
+    }
+    let refused = resource::reasons(policy, agent, request, Answer::Deny);
+    if !refused.is_empty() {
+        return Decision::Deny(refused);
     }
     let refused = command::reasons(policy, agent, request.command, Verdict::Deny);
     if !refused.is_empty() {
@@ -228,6 +256,7 @@ fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<R
     }
     let asked = request.origin.map(|origin| flow::asks(policy, name, origin)).unwrap_or_default();
     reasons.extend(asked.into_iter().map(|asked| asked.reason));
+    reasons.extend(resource::reasons(policy, agent, request, Answer::Ask));
     reasons.extend(command::reasons(policy, agent, request.command, Verdict::Ask));
     (people, reasons)
 }

@@ -5,9 +5,9 @@
 //! first rule that speaks wins, none means no:
 //!
 //! 1. **denied**: denied lists, a tool's own permission (deny, roles, condition), what an operator said about a
-//!    connection, the agent's constraints, commands;
+//!    connection, the agent's constraints, rules about files and hosts, commands;
 //! 2. **must ask**: classes and lists a person is asked about, tools that want confirmation, history that
-//!    would be lost, connections, commands;
+//!    would be lost, connections, files and hosts, commands;
 //! 3. **allowed**: allowed lists;
 //! 4. **level**: the categories the agent's access level permits;
 //! 5. no.
@@ -27,6 +27,7 @@ mod decide;
 mod downgrade;
 mod flow;
 mod policy;
+mod resource;
 pub mod trust;
 
 pub use agreed::{Agreed, Asking, Wanted};
@@ -39,3 +40,4 @@ pub use decide::{Decision, Permit, Request, decide};
 pub use downgrade::{Downgrades, ErrorRate};
 pub use flow::{Accepted, FlowAsk, Origin, OriginWanted, Pattern, Sink, asks as flow_asks};
 pub use policy::{Agent, FlowMode, LevelRights, Listed, Policy, Rules, Sourced};
+pub use resource::{Answer, FileAccess, FileRule, HostRule, Resources, Terrain};

@@ -13,7 +13,7 @@ use toolgate_contract::{
 
 use toolgate_guard::shell::profiles::Profile;
 
-use crate::{ApprovalRules, Autonomy, Constraints, Downgrades, OwnRules, Preset, Sink, trust::TrustRules};
+use crate::{ApprovalRules, Autonomy, Constraints, Downgrades, OwnRules, Preset, Resources, Sink, trust::TrustRules};
 
 /// A value and the line that set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,6 +82,8 @@ pub struct Agent {
     pub autonomy: Sourced<Autonomy>,
     /// What it is given to spend. All of them bind.
     pub budget: Vec<Sourced<Limit>>,
+    /// Files and hosts it is kept from, besides those of the policy.
+    pub resources: Resources,
 }
 
 /// What a level permits.
@@ -138,6 +140,8 @@ pub struct Policy {
     pub tools: BTreeMap<String, Sourced<Permission>>,
     /// The operator's own rules about commands.
     pub commands: OwnRules,
+    /// Files and hosts every agent is kept from.
+    pub resources: Resources,
     /// How questions to people are handled.
     pub approvals: ApprovalRules,
     /// What holds an agent back that goes wrong.
@@ -170,6 +174,7 @@ impl Policy {
             levels: Level::ALL.iter().map(|level| (*level, LevelRights::of(*level))).collect(),
             tools: BTreeMap::new(),
             commands: OwnRules::default(),
+            resources: Resources::default(),
             approvals: ApprovalRules::default(),
             downgrades: Downgrades::default(),
             trust: TrustRules::disabled(),
@@ -199,6 +204,7 @@ impl Agent {
             profile: None,
             autonomy,
             budget: Vec::new(),
+            resources: Resources::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::{prelude::*, sample::subsequence};
 use toolgate_contract::{
     ActionRegistry, ActionType, AgentName, Category, CommandForm, CommandLine, Decided, Effect, EffectKind, Level,
-    Needs, Network, Permission, Risk, SafetyClass, SourceLine, ToolDef, Verdict,
+    Needs, Network, Permission, SafetyClass, SourceLine, ToolDef, Verdict,
 };
 use toolgate_gate::{
     Agent, Autonomy, ConnectionTerms, Constraints, Decision, Listed, NetworkMode, OnWrite, Policy, Preset, Request,
@@ -26,17 +26,7 @@ fn tool(action: &ActionType, class: SafetyClass) -> ToolDef {
 }
 
 fn judge(policy: &Policy, agent: &Agent, def: &ToolDef, effects: &[Effect]) -> Decided {
-    let request = Request {
-        def,
-        action: &def.action,
-        effects,
-        also: &[],
-        risk: Risk::Low,
-        command: None,
-        connection: None,
-        origin: None,
-        arguments: Some(&serde_json::Value::Null),
-    };
+    let request = Request { effects, arguments: Some(&serde_json::Value::Null), ..Request::of(def) };
     decide(policy, agent, &request).decided()
 }
 
@@ -190,15 +180,10 @@ fn a_connection_binds_as_its_operator_said() {
         let def = tool(&ActionType::ExternalDataRequest, SafetyClass::Network);
         let effects = [Effect::on(EffectKind::Network, "crm.example.com:443")];
         let request = Request {
-            def: &def,
-            action: &def.action,
             effects: &effects,
-            also: &[],
-            risk: Risk::Low,
-            command: None,
             connection: Some(&connection),
-            origin: None,
             arguments: Some(&serde_json::Value::Null),
+            ..Request::of(&def)
         };
         let mut agent = agent(Level::Elevated);
         agent.rules.allowed = listing(&[ActionType::ExternalDataRequest]);
@@ -240,17 +225,7 @@ fn a_program_that_names_no_host_is_left_to_its_room_and_a_request_is_not() {
 fn privileged_wants_two_people_and_financial_one() {
     for (class, people) in [(SafetyClass::Financial, 1), (SafetyClass::Privileged, 2)] {
         let def = tool(&ActionType::CodeRead, class);
-        let request = Request {
-            def: &def,
-            action: &def.action,
-            effects: &[],
-            also: &[],
-            risk: Risk::Low,
-            command: None,
-            connection: None,
-            origin: None,
-            arguments: None,
-        };
+        let request = Request::of(&def);
         match decide(&Policy::built_in(), &agent(Level::Elevated), &request) {
             Decision::Ask(asking) => assert_eq!(asking.people, people),
             other => panic!("{class}: {other:?}"),
@@ -296,17 +271,7 @@ fn a_condition_about_arguments_neither_hides_a_tool_nor_runs_it() {
         ..tool(&ActionType::CodeRead, SafetyClass::Read)
     };
     let asked = |arguments: Option<&serde_json::Value>| {
-        let request = Request {
-            def: &def,
-            action: &def.action,
-            effects: &[],
-            also: &[],
-            risk: Risk::Low,
-            command: None,
-            connection: None,
-            origin: None,
-            arguments,
-        };
+        let request = Request { arguments, ..Request::of(&def) };
         decide(&Policy::built_in(), &agent(Level::Standard), &request).decided().verdict
     };
     assert_eq!(asked(None), Verdict::Allow);
@@ -380,15 +345,11 @@ fn what_a_command_is_refused_or_asked_for_is_so_whatever_is_allowed() {
         let line = CommandLine::new(CommandForm::Script(script.into()));
         let meant = read_command(policy, agent, &line, &place);
         let request = Request {
-            def: &def,
-            action: &def.action,
             effects: &meant.effects,
-            also: &[],
             risk: meant.risk,
             command: Some(&meant.judgement),
-            connection: None,
-            origin: None,
             arguments: Some(&serde_json::Value::Null),
+            ..Request::of(&def)
         };
         let decided = decide(policy, agent, &request).decided();
         (decided.verdict, decided.reasons[0].rule)
@@ -418,15 +379,11 @@ fn a_command_that_names_a_host_is_held_against_the_allowlist() {
         let policy = Policy::built_in();
         let meant = read_command(&policy, &agent, &line, &Place::at("/srv/space", "/home/agent"));
         let request = Request {
-            def: &def,
-            action: &def.action,
             effects: &meant.effects,
-            also: &[],
             risk: meant.risk,
             command: Some(&meant.judgement),
-            connection: None,
-            origin: None,
             arguments: Some(&serde_json::Value::Null),
+            ..Request::of(&def)
         };
         decide(&policy, &agent, &request).decided().verdict
     };
@@ -468,15 +425,9 @@ fn what_a_call_also_amounts_to_is_judged_like_what_it_does() {
         let (mut policy, mut agent) = (Policy::built_in(), agent(Level::Elevated));
         change(&mut policy, &mut agent);
         let request = Request {
-            def: &def,
-            action: &def.action,
-            effects: &[],
             also: &[ActionType::BudgetExceed],
-            risk: Risk::Low,
-            command: None,
-            connection: None,
-            origin: None,
             arguments: Some(&serde_json::Value::Null),
+            ..Request::of(&def)
         };
         let decided = decide(&policy, &agent, &request).decided();
         assert_eq!((decided.verdict, decided.reasons[0].rule), expected);

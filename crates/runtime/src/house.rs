@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Digest, Fault, Files, Network, ToolDef, nearest};
-use toolgate_gate::{Agent, Decision, Permit, Policy, Request, decide};
+use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Terrain, decide};
 use toolgate_guard::{secrets::Redactor, shell};
 use toolgate_store::{Store, state::State};
 use toolgate_tools::{Clock, ProgressSink, Workspace};
@@ -121,18 +121,7 @@ impl House {
     pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
         let def = &entry.tool.def;
         let risk = self.policy().actions.risk(&def.action);
-        let request = Request {
-            def,
-            action: &def.action,
-            effects: &[],
-            also: &[],
-            risk,
-            command: None,
-            connection: None,
-            origin: None,
-            arguments: None,
-        };
-        decide(self.policy(), agent, &request)
+        decide(self.policy(), agent, &Request { risk, ..Request::of(def) })
     }
 
     /// The tools this agent may know of, by name.
@@ -185,6 +174,17 @@ impl House {
 
     pub(crate) fn workspace_path(&self, agent: &AgentName) -> Option<&Path> {
         self.workspaces.get(agent).map(Workspace::root)
+    }
+
+    /// What is open to an agent, by the words of a path.
+    pub(crate) fn open_to(&self, agent: &Agent) -> Terrain {
+        let (Some(workspace), Some(settings)) = (self.workspaces.get(&agent.name), self.config.agents.get(&agent.name))
+        else {
+            return Terrain::default();
+        };
+        let directories: Vec<&Path> = settings.directories.iter().map(|dir| dir.path.as_path()).collect();
+        let scope = agent.constraints.file_system.value;
+        Terrain::within(scope, &workspace.spellings(), &settings.project, &directories)
     }
 
     /// Where an agent's commands would run.

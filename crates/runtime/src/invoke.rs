@@ -19,7 +19,7 @@ use toolgate_contract::{
     Idempotency, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason, Record, Risk, SafetyClass, Status,
     digest, nearest,
 };
-use toolgate_gate::{Agent, Asking, ConnectionTerms, Decision, Origin, Permit, Request, Wanted, decide, read_command};
+use toolgate_gate::{Agent, Asking, ConnectionTerms, Decision, GitLevel, Origin, Permit, Request, Terrain, Wanted, decide, read_command};
 use toolgate_guard::{clean as hidden, injection, json, owasp, shell::policy::Judgement};
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
 
@@ -183,6 +183,10 @@ pub(crate) struct Meaning {
     pub(crate) class: SafetyClass,
     /// What was made of the command it would start.
     command: Option<Judgement>,
+    /// How far that takes git.
+    git: GitLevel,
+    /// Where its paths lead.
+    terrain: Terrain,
     /// The connection it would use.
     connection: Option<ConnectionTerms>,
 }
@@ -193,7 +197,17 @@ impl Meaning {
         let def = &entry.tool.def;
         let risk = house.policy().actions.risk(&def.action);
         let (action, class) = (def.action.clone(), def.safety);
-        Self { action, effects: Vec::new(), also: Vec::new(), risk, class, command: None, connection: None }
+        Self {
+            action,
+            effects: Vec::new(),
+            also: Vec::new(),
+            risk,
+            class,
+            command: None,
+            git: GitLevel::LocalOnly,
+            terrain: Terrain::default(),
+            connection: None,
+        }
     }
 
     pub(crate) fn request<'a>(
@@ -209,6 +223,8 @@ impl Meaning {
             also: &self.also,
             risk: self.risk,
             command: self.command.as_ref(),
+            git: self.git,
+            terrain: &self.terrain,
             connection: self.connection.as_ref(),
             origin,
             arguments,
@@ -266,8 +282,13 @@ fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Resul
             effects.iter().map(|effect| effect.kind.risk()).fold(least, Risk::max)
         }
     };
+    // What costs minutes or money is spending, whatever else it is.
+    let mut also = if def.cost == CostTier::Expensive { vec![ActionType::BudgetSpend] } else { Vec::new() };
+    let mut git = GitLevel::LocalOnly;
     let command = meant.map(|meant| {
         effects.extend(meant.effects);
+        also.extend(meant.also);
+        git = meant.git;
         meant.judgement
     });
     let mut known = BTreeSet::new();
@@ -276,9 +297,8 @@ fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Resul
         *target = shortened(std::mem::take(target));
     }
     let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
-    // What costs minutes or money is spending, whatever else it is.
-    let also = if def.cost == CostTier::Expensive { vec![ActionType::BudgetSpend] } else { Vec::new() };
-    Ok(Meaning { action, effects, also, risk, class, command, connection })
+    let terrain = house.open_to(agent);
+    Ok(Meaning { action, effects, also, risk, class, command, git, terrain, connection })
 }
 
 /// Where the words of a call come from, and what it would tell.
@@ -768,6 +788,20 @@ fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
     if reasons.first().is_some_and(|first| first.rule.starts_with("command_")) {
         let message = format!("the command is refused: {}", sentence(reasons));
         return Fault::refused("command_refused", message, "Do it another way, or ask the operator.");
+    }
+    // Another path, file or host may do as well.
+    match reasons.first().map(|first| first.rule) {
+        Some("file_system_constraint") => {
+            let remedy = "Use a path inside the workspace, or ask the operator to open more.";
+            return Fault::refused("path_outside_workspace", sentence(reasons), remedy);
+        }
+        Some("file_denied") => {
+            return Fault::refused("file_denied", sentence(reasons), "Do without that file, or ask the operator.");
+        }
+        Some("host_denied") => {
+            return Fault::refused("host_denied", sentence(reasons), "Do without that host, or ask the operator.");
+        }
+        _ => {}
     }
     let message = format!("tool `{}` is not permitted: {}", entry.tool.def.name, sentence(reasons));
     Fault::refused("not_permitted", message, "Use another tool, or ask the operator to change the policy.")

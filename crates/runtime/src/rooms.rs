@@ -188,6 +188,7 @@ fn egress(constraints: &Constraints, settings: &EgressSettings) -> Egress {
     Egress::Allow(Opening {
         hosts: constraints.network_allowlist.iter().flat_map(|entry| with_port(&entry.value)).collect(),
         internal: settings.hostname_allowlist.clone(),
+        barred: Vec::new(),
         name_servers: settings.name_servers.clone(),
         pinned: BTreeMap::new(),
     })
@@ -254,6 +255,7 @@ impl CallRoom {
         let mut opening = Opening {
             hosts: reach.hosts.clone(),
             internal: settings.hostname_allowlist.clone(),
+            barred: Vec::new(),
             name_servers: settings.name_servers.clone(),
             pinned: BTreeMap::new(),
         };

@@ -10,7 +10,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use toolgate_contract::{ConnectionInfo, Fault, SearchEngine, WebRequest, WebResponse};
-use toolgate_egress::{Client, ClientTerms, Internal, PaceTerms, Resolver, SecretHeader, Within};
+use toolgate_egress::{Barred, Client, ClientTerms, Internal, PaceTerms, Resolver, SecretHeader, Within};
 use toolgate_gate::{Constraints, NetworkMode, Permit};
 use toolgate_guard::url::WebUrl;
 use toolgate_tools::{StopFlag, Web};
@@ -86,6 +86,7 @@ impl Gateway {
         Client::new(ClientTerms {
             resolver,
             internal: Internal::parse(&self.settings.hostname_allowlist)?,
+            barred: Barred::default(),
             extra_roots,
             user_agent: USER_AGENT.to_owned(),
             pace: PaceTerms::default(),

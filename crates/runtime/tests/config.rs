@@ -1036,7 +1036,71 @@ const BROKEN: &[Broken] = &[
         1,
         47,
         "unknown value for `code_execution`: `native`",
-        "Write `containerized`.",
+        "Write `none` or `containerized`.",
+    ),
+    Broken(
+        "policy: { files: [{ deny: [raed], paths: [a], because: x }] }\n",
+        1,
+        28,
+        "unknown use of a file `raed`",
+        "Write `read` or `write`.",
+    ),
+    Broken(
+        "policy: { files: [{ deny: [read], paths: [/etc/shadow], because: x }] }\n",
+        1,
+        43,
+        "`/etc/shadow` does not say which files are meant: it must be relative to the workspace, or the name of a file alone",
+        "Write a name such as `.env`, or a path such as `secrets/**` or `**/*.pem`.",
+    ),
+    Broken(
+        "policy: { files: [{ deny: [read], paths: [.env], because: x, match: [.envrc] }] }\n",
+        1,
+        70,
+        "`.envrc` is to be meant by this rule, and is not",
+        "Change the rule or the example until they agree.",
+    ),
+    Broken(
+        "policy: { files: [{ deny: [read], paths: ['.env*'], because: x, not_match: [.envrc] }] }\n",
+        1,
+        77,
+        "`.envrc` is not to be meant by this rule, and is",
+        "Change the rule or the example until they agree.",
+    ),
+    Broken(
+        "policy: { files: [{ deny: [read], ask: [write], paths: [a], because: x }] }\n",
+        1,
+        19,
+        "a rule denies or asks, not both",
+        "Write two rules.",
+    ),
+    Broken(
+        "policy: { files: [{ deny: [read], paths: [a] }] }\n",
+        1,
+        19,
+        "this rule has no `because`",
+        "Write `deny: [read, write]` or `ask: [write]`, and `paths` and `because` beside it.",
+    ),
+    Broken(
+        "agents: { a: { hosts: [{ deny: ['*'], because: x }] } }\n",
+        1,
+        33,
+        "`*` does not say which host is meant: host names have only letters, digits, hyphens and underscores between \
+         their dots",
+        "Write `host`, `*.host`, an address or a block of addresses, each with `:port` or without.",
+    ),
+    Broken(
+        "agents: { a: { hosts: [{ deny: [a.example], because: x, match: [b.example] }] } }\n",
+        1,
+        65,
+        "`b.example` is to be meant by this rule, and is not",
+        "Change the rule or the example until they agree.",
+    ),
+    Broken(
+        "agents: { a: { directories: [{ write: true }] } }\n",
+        1,
+        30,
+        "this does not name a directory",
+        "Write a whole path or one relative to this file, or `{path: .., write: true}`.",
     ),
     Broken(
         "agents: { a: { constraints: { requires_approval: [deployments] } } }\n",
@@ -2135,16 +2199,6 @@ fn verdict(config: &Config, tool: &str) -> Verdict {
 
 fn verdict_for(config: &Config, agent: &str, tool: &str) -> Verdict {
     let tool = toolgate_tools::TOOLS.iter().map(|tool| tool()).find(|known| known.def.name == tool).unwrap();
-    let request = Request {
-        def: &tool.def,
-        action: &tool.def.action,
-        effects: &[],
-        also: &[],
-        risk: config.policy.actions.risk(&tool.def.action),
-        command: None,
-        connection: None,
-        origin: None,
-        arguments: None,
-    };
+    let request = Request { risk: config.policy.actions.risk(&tool.def.action), ..Request::of(&tool.def) };
     decide(&config.policy, &config.policy.agents[&AgentName::from(agent)], &request).decided().verdict
 }

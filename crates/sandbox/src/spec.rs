@@ -108,6 +108,8 @@ pub struct Opening {
     /// Which hosts may be internal, by name and by address: `host`, `*.host`, an address or a block, with a port or
     /// without. They are reached only where `hosts` lists them too.
     pub internal: Vec<String>,
+    /// Which hosts are out of reach whatever `hosts` lists, spelt like `internal` ones; also by a name that leads to one.
+    pub barred: Vec<String>,
     /// Who is asked for addresses; the machine's own resolver where there is nobody.
     pub name_servers: Vec<SocketAddr>,
     /// Addresses that were found beforehand, by name. Where there are any, no other name has an address.
@@ -256,6 +258,7 @@ mod tests {
             Opening::default(),
             Opening { hosts: hosts(), ..Opening::default() },
             Opening { hosts: hosts(), internal: vec!["example.com".into()], ..Opening::default() },
+            Opening { hosts: hosts(), barred: vec!["10.0.0.0/8".into()], ..Opening::default() },
             Opening { hosts: hosts(), name_servers: vec!["10.0.0.53:53".parse().unwrap()], ..Opening::default() },
             Opening {
                 hosts: hosts(),

@@ -1,10 +1,10 @@
 //! Redirects: walked hop by hop, each judged like the first.
 
 use toolgate_contract::{Method, WebRequest};
-use toolgate_egress::Within;
+use toolgate_egress::{Barred, Client, ClientTerms, Within};
 use toolgate_guard::url::WebUrl;
 
-use crate::stage::{Server, Shut, client, code, get, ok, path, redirect, reply, text};
+use crate::stage::{Server, Shut, client, code, get, ok, path, redirect, reply, terms, text};
 
 /// A server that sends `/0` to `/1`, and so on, and says where it ends.
 fn chain(length: usize) -> Server {
@@ -182,4 +182,25 @@ async fn what_is_asked_of_the_next_is_what_browsers_ask() {
     ] {
         assert_eq!(second(method, status).await, expected, "{method} {status}");
     }
+}
+
+#[tokio::test]
+async fn a_host_a_rule_bars_is_not_reached_by_a_redirect_either() {
+    let end = Server::new(|_| ok("followed"));
+    let next = end.url("other.test", "/");
+    let start = Server::new(move |_| redirect(302, &next));
+    for (barred, expected) in [
+        ("nobody.test", Ok("followed")),
+        ("other.test", Err("redirect_refused")),
+        (&*format!("127.0.0.1:{}", end.port()), Err("redirect_refused")),
+        ("127.0.0.0/8", Err("host_denied")),
+        ("*.test", Err("host_denied")),
+    ] {
+        let barred = Barred::parse(&[barred.to_owned()]).unwrap();
+        let client = Client::new(ClientTerms { barred, ..terms(&["site.test", "other.test"]) }).unwrap();
+        let got = get(&client, &start.url("site.test", "/")).await.map(|answer| answer.body);
+        let expected = expected.map(|body| body.as_bytes().to_vec()).map_err(str::to_owned);
+        assert_eq!(got.map_err(|fault| fault.code.into_owned()), expected);
+    }
+    assert_eq!((start.heard().len(), end.visits()), (3, 1));
 }

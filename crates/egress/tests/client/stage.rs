@@ -12,7 +12,7 @@ use std::{
 };
 
 use toolgate_contract::{Fault, WebRequest, WebResponse};
-use toolgate_egress::{Client, ClientTerms, HostName, Internal, PaceTerms, Resolver, Within};
+use toolgate_egress::{Barred, Client, ClientTerms, HostName, Internal, PaceTerms, Resolver, Within};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -161,6 +161,7 @@ pub(crate) fn terms(internal: &[&str]) -> ClientTerms {
     ClientTerms {
         resolver: leading(|_| vec![HOME]),
         internal: Internal::parse(&internal.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap(),
+        barred: Barred::default(),
         extra_roots: Vec::new(),
         user_agent: "Toolgate/1.0".into(),
         pace: PaceTerms { per_minute: 60_000, at_once: 1_000, wait: Duration::ZERO },

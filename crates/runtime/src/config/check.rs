@@ -6,7 +6,8 @@ use toolgate_contract::{
     ActionRegistry, ActionType, AgentName, BadAction, Level, Limit, Permission, Risk, SafetyClass,
 };
 use toolgate_gate::{
-    CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, OriginWanted, Policy, TerminalMode, condition::Condition,
+    CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, OriginWanted, Policy, Resources, TerminalMode,
+    condition::Condition,
 };
 use toolgate_guard::shell::profiles::Profile;
 
@@ -23,6 +24,7 @@ use super::{
     flow::{self, FlowLayer},
     load::{At, Entries, ListOr, Mark, Outline, WordOr, instead},
     people::{self, ApprovalsLayer, AutonomyLayer},
+    resources::{self, Opened},
     rooms::{self, RoomsLayer},
     sandboxing::{self, Sandboxing},
     trust,
@@ -34,6 +36,7 @@ use crate::definitions::FirstSight;
 #[derive(Debug, Default)]
 pub(super) struct Layer {
     pub(super) rules: RulesLayer,
+    pub(super) resources: Resources,
     pub(super) tools: Vec<(String, Said<Permission>)>,
     pub(super) agents: Vec<(Said<AgentName>, AgentLayer)>,
     pub(super) max_concurrency: Option<Said<usize>>,
@@ -76,6 +79,8 @@ pub(super) struct AgentLayer {
     pub(super) level: Option<Said<Level>>,
     pub(super) roles: Option<Said<BTreeSet<String>>>,
     pub(super) workspace: Option<Said<String>>,
+    pub(super) directories: Vec<Said<Opened>>,
+    pub(super) resources: Resources,
     pub(super) profile: Option<Said<Profile>>,
     pub(super) rules: RulesLayer,
     pub(super) constraints: ConstraintsLayer,
@@ -164,6 +169,11 @@ impl<'a> Check<'a> {
         let (max_concurrency, max_input_bytes) = self.limits(file.limits.as_ref());
         let mut layer = Layer {
             rules: file.policy.as_ref().map(|rules| self.rules(rules)).unwrap_or_default(),
+            resources: file
+                .policy
+                .as_ref()
+                .map(|policy| resources::check(&mut self, policy.files.as_deref(), policy.hosts.as_deref()))
+                .unwrap_or_default(),
             tools: entries(&file.tools).filter_map(|(name, tool)| self.tool(name, tool)).collect(),
             agents: entries(&file.agents).filter_map(|(name, agent)| self.agent(name, agent)).collect(),
             max_concurrency,
@@ -378,6 +388,8 @@ impl<'a> Check<'a> {
                 Said { value, spot: self.spot(mark) }
             }),
             workspace: agent.workspace.as_ref().and_then(|path| self.workspace(path)),
+            directories: resources::directories(self, agent.directories.as_deref()),
+            resources: resources::check(self, agent.files.as_deref(), agent.hosts.as_deref()),
             profile: agent.profile.as_ref().and_then(|profile| commands::profile(self, profile)),
             rules: self.three_lists(agent.denied.as_ref(), agent.ask.as_ref(), agent.allowed.as_ref()),
             constraints: agent.constraints.as_ref().map(|given| self.constraints(given)).unwrap_or_default(),

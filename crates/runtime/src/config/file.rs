@@ -134,6 +134,33 @@ pub(super) struct RulesFile {
     pub(super) denied: Option<ListedFile>,
     pub(super) ask: Option<AskFile>,
     pub(super) allowed: Option<ListedFile>,
+    pub(super) files: Option<Vec<At<FileRuleFile>>>,
+    pub(super) hosts: Option<Vec<At<HostRuleFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct FileRuleFile {
+    pub(super) deny: Option<Vec<At<String>>>,
+    pub(super) ask: Option<Vec<At<String>>>,
+    pub(super) paths: Option<Vec<At<String>>>,
+    pub(super) because: Option<At<String>>,
+    #[serde(rename = "match")]
+    pub(super) must: Option<Vec<At<String>>>,
+    #[serde(rename = "not_match")]
+    pub(super) must_not: Option<Vec<At<String>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HostRuleFile {
+    pub(super) deny: Option<Vec<At<String>>>,
+    pub(super) ask: Option<Vec<At<String>>>,
+    pub(super) because: Option<At<String>>,
+    #[serde(rename = "match")]
+    pub(super) must: Option<Vec<At<String>>>,
+    #[serde(rename = "not_match")]
+    pub(super) must_not: Option<Vec<At<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -170,6 +197,9 @@ pub(super) struct AgentFile {
     pub(super) level: Option<At<String>>,
     pub(super) roles: Option<Vec<At<String>>>,
     pub(super) workspace: Option<At<String>>,
+    pub(super) directories: Option<Vec<At<WordOr<DirectoryFile>>>>,
+    pub(super) files: Option<Vec<At<FileRuleFile>>>,
+    pub(super) hosts: Option<Vec<At<HostRuleFile>>>,
     pub(super) profile: Option<At<WordOr<ProfileFile>>>,
     pub(super) denied: Option<ListedFile>,
     pub(super) ask: Option<AskFile>,
@@ -177,6 +207,13 @@ pub(super) struct AgentFile {
     pub(super) constraints: Option<ConstraintsFile>,
     pub(super) autonomy: Option<At<String>>,
     pub(super) budget: Option<BudgetFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DirectoryFile {
+    pub(super) path: Option<At<String>>,
+    pub(super) write: Option<At<bool>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

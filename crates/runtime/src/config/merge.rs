@@ -12,7 +12,7 @@ use std::{
 };
 
 use toolgate_contract::{ActionRegistry, AgentName, Category, Level, Limit, SourceLine};
-use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Rules, Sourced};
+use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Resources, Rules, Sourced};
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     findings::{Findings, Said, Spot},
     flow::Argument,
     people::{Presets, add_budget},
+    resources::Opened,
     rooms::Voice,
     sandboxing::Sandboxing,
 };
@@ -53,6 +54,8 @@ struct AgentDraft {
     level: Option<Said<Level>>,
     roles: BTreeSet<String>,
     workspace: Option<Said<String>>,
+    directories: Vec<Said<Opened>>,
+    resources: Resources,
     profile: Option<Said<Profile>>,
     rules: Rules,
     constraints: ConstraintsLayer,
@@ -97,6 +100,7 @@ impl Draft {
     /// Puts one trusted file on top.
     pub(super) fn apply(&mut self, layer: Layer, findings: &mut Findings) {
         add_rules(&mut self.policy.rules, layer.rules, findings);
+        add_resources(&mut self.policy.resources, layer.resources);
         for (name, permission) in layer.tools {
             self.policy.tools.insert(name, findings.sourced(permission));
         }
@@ -151,7 +155,7 @@ impl Draft {
         let Self { mut policy, agents, limits, protected, initial_level, level_descriptions, .. } = self;
         policy.agents.clear();
         let mut settings = BTreeMap::new();
-        let mut workspaces = Vec::new();
+        let (mut workspaces, mut directories) = (Vec::new(), Vec::new());
         for (name, draft) in agents {
             let level = match draft.level.or_else(|| initial_level.clone()) {
                 Some(level) => findings.sourced(level),
@@ -168,6 +172,8 @@ impl Draft {
             overlay(Arc::make_mut(&mut agent.constraints), draft.constraints, &bound, findings);
             agent.roles = draft.roles;
             agent.rules = draft.rules;
+            agent.resources = draft.resources;
+            directories.extend(draft.directories.into_iter().map(|said| (name.clone(), said)));
             agent.profile = draft.profile.map(|profile| findings.sourced(profile));
             agent.autonomy = self.presets.of(draft.autonomy, &policy.actions, findings);
             agent.budget = draft.budget.into_iter().map(|limit| findings.sourced(limit)).collect();
@@ -178,7 +184,8 @@ impl Draft {
                     findings.texts.get(said.spot.file).map_or(cwd, |text| text.dir()).join(&said.value)
                 }
             };
-            settings.insert(name.clone(), AgentSettings { workspace });
+            let project = workspace.clone();
+            settings.insert(name.clone(), AgentSettings { workspace, project, directories: Vec::new() });
             policy.agents.insert(name, agent);
         }
         Config {
@@ -198,6 +205,7 @@ impl Draft {
             room_dirs: self.room_dirs,
             mentions: Mentions { names: self.mentions, arguments: self.arguments, texts: findings.texts.clone() },
             workspaces,
+            directories,
         }
     }
 }
@@ -209,6 +217,8 @@ impl AgentDraft {
             self.roles = roles.value;
         }
         self.workspace = layer.workspace.or(self.workspace.take());
+        self.directories.extend(layer.directories);
+        add_resources(&mut self.resources, layer.resources);
         self.profile = layer.profile.or(self.profile.take());
         self.autonomy = layer.autonomy.or(self.autonomy.take());
         add_budget(&mut self.budget, layer.budget);
@@ -239,6 +249,12 @@ pub(super) fn add_rules(rules: &mut Rules, layer: RulesLayer, findings: &Finding
             rules.ask_classes.insert(class, findings.sourced(people));
         }
     }
+}
+
+/// Adds rules to rules. They only tighten, so anybody's may be added.
+pub(super) fn add_resources(held: &mut Resources, new: Resources) {
+    held.files.extend(new.files);
+    held.hosts.extend(new.hosts);
 }
 
 fn add(listed: &mut Listed, layer: ListedLayer, findings: &Findings) {

@@ -21,6 +21,7 @@ mod kept;
 mod load;
 mod merge;
 mod people;
+mod resources;
 mod rooms;
 mod sandboxing;
 mod text;
@@ -47,6 +48,7 @@ use file::ConfigFile;
 use findings::{Findings, Said, Spot};
 use load::instead;
 use merge::Draft;
+use resources::Opened;
 pub use words::parse_duration;
 use text::{Links, Text};
 
@@ -96,6 +98,8 @@ pub struct Config {
     mentions: Mentions,
     /// The agents that set a workspace, and where.
     workspaces: Vec<(AgentName, Spot)>,
+    /// The directories that are opened to agents, and where.
+    directories: Vec<(AgentName, Said<Opened>)>,
     /// The directories rooms are to see, and where they are named.
     room_dirs: Vec<Said<PathBuf>>,
 }
@@ -116,6 +120,19 @@ struct Mentions {
 pub struct AgentSettings {
     /// The directory its file tools work in: absolute, and there when the config was loaded.
     pub workspace: PathBuf,
+    /// The project that belongs to; the workspace where there is none.
+    pub project: PathBuf,
+    /// The directories the operator opened to it besides.
+    pub directories: Vec<Directory>,
+}
+
+/// A directory the operator opened to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Directory {
+    /// Where it is.
+    pub path: PathBuf,
+    /// May it be changed?
+    pub write: bool,
 }
 
 /// How much at once.
@@ -218,6 +235,7 @@ impl Config {
         let mut config = build(&layers, &sources.cwd, &mut findings);
         config.move_agent(sources);
         config.open_workspaces(&mut findings);
+        config.open_directories(sources, &mut findings);
         config.open_room_dirs(&sources.data_dir, &mut findings);
         config.protect(sources);
         config.files = layers.iter().filter_map(|layer| layer.info(&findings)).collect();
@@ -269,6 +287,7 @@ impl Config {
             rooms: &'a RoomSettings,
             egress: &'a EgressSettings,
             protected: &'a [String],
+            directories: BTreeMap<&'a AgentName, &'a [Directory]>,
             connections: BTreeMap<&'a str, &'a Connection>,
         }
         let actions = &self.policy.actions;
@@ -279,6 +298,7 @@ impl Config {
             rooms: &self.rooms,
             egress: &self.egress,
             protected: &self.protected,
+            directories: self.agents.iter().map(|(name, settings)| (name, &*settings.directories)).collect(),
             connections: self.connections.iter().map(|(name, known)| (&**name, &known.value)).collect(),
         })
     }
@@ -301,7 +321,19 @@ impl Config {
         }
     }
 
-    /// The other look at the world: what rooms are to see.
+    /// Another look at the world: what is open besides workspaces.
+    fn open_directories(&mut self, sources: &Sources, findings: &mut Findings) {
+        let data_dir = real(&sources.data_dir);
+        let home = sources.user.as_deref().and_then(Path::parent).map(real);
+        let kept: Vec<PathBuf> = std::iter::once(data_dir.clone()).chain(home).collect();
+        for (name, settings) in &mut self.agents {
+            settings.project = resources::project(&real(&settings.workspace), &kept);
+            let said = self.directories.iter().filter(|(agent, _)| agent == name).map(|(_, said)| said.clone());
+            settings.directories = resources::open(&said.collect::<Vec<_>>(), &data_dir, findings);
+        }
+    }
+
+    /// The last look at the world: what rooms are to see.
     fn open_room_dirs(&mut self, data_dir: &Path, findings: &mut Findings) {
         let workspaces: Vec<PathBuf> = self.agents.values().map(|settings| real(&settings.workspace)).collect();
         rooms::open(&mut self.rooms, &self.room_dirs, &real(data_dir), &workspaces, findings);

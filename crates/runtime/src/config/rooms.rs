@@ -275,7 +275,7 @@ pub(super) fn open(
     settings.path_prefixes.retain(|dir| !missing.contains(&dir));
 }
 
-fn look_at(dir: &Path, real: &Path, spot: Spot, data_dir: &Path, findings: &mut Findings) {
+pub(super) fn look_at(dir: &Path, real: &Path, spot: Spot, data_dir: &Path, findings: &mut Findings) {
     if dir != real {
         // Rooms are opened later, and a link may lead elsewhere by then.
         let message = format!("`{}` leads over a link to `{}`", dir.display(), real.display());

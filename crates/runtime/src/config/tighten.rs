@@ -14,7 +14,7 @@ use super::{
     check::{AgentLayer, Dimension, Layer, RulesLayer},
     commands,
     findings::{Findings, Said, Spot},
-    merge::{Bound, add_rules, covers, overlay},
+    merge::{Bound, add_resources, add_rules, covers, overlay},
     people,
     rooms::Voice,
 };
@@ -26,6 +26,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     }
     rules(&layer.rules, findings);
     add_rules(&mut config.policy.rules, layer.rules, findings);
+    add_resources(&mut config.policy.resources, layer.resources);
     for (name, permission) in layer.tools {
         tool(config, name, permission, findings);
     }
@@ -118,6 +119,10 @@ fn tighten_agent(
             refuse(said.spot, &format!("another workspace, `{}`,", said.value), findings);
         }
     }
+    for said in &layer.directories {
+        refuse(said.spot, "an opened directory", findings);
+    }
+    add_resources(&mut agent.resources, layer.resources);
     if let Some(level) = layer.level {
         lower(agent, level, &policy.levels, findings);
     }

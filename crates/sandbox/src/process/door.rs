@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use toolgate_egress::{Event, Internal, Limits, Openings, Resolver, Rules, Terms, original_destination};
+use toolgate_egress::{Barred, Event, Internal, Limits, Openings, Resolver, Rules, Terms, original_destination};
 
 use super::net;
 use crate::{room::RoomError, spec::Opening};
@@ -34,6 +34,7 @@ impl Door {
     pub(super) fn serve(opening: &Opening, listeners: Vec<OwnedFd>) -> Result<Self, RoomError> {
         let rules = Rules::parse(&opening.hosts).map_err(RoomError::BadJob)?;
         let internal = Internal::parse(&opening.internal).map_err(RoomError::BadJob)?;
+        let barred = Barred::parse(&opening.barred).map_err(RoomError::BadJob)?;
         let resolver = match opening.pinned.is_empty() {
             true => Resolver::servers_or_system(&opening.name_servers),
             false => Resolver::pinned(&opening.pinned).map_err(RoomError::BadJob)?,
@@ -46,6 +47,7 @@ impl Door {
         let terms = Terms {
             rules,
             internal,
+            barred,
             resolver,
             limits: Limits::default(),
             original: Arc::new(original_destination),

@@ -513,7 +513,7 @@ mod tests {
 
     use rustix::net::sockopt::set_socket_reuseaddr;
     use toolgate_egress::{
-        Door, Event, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, original_destination,
+        Barred, Door, Event, Internal, Limits, Openings, Reason, Resolver, Rules, Terms, original_destination,
     };
 
     use super::*;
@@ -727,6 +727,7 @@ mod tests {
         let terms = Terms {
             rules: Rules::parse(&["allowed.com:443".into()]).unwrap(),
             internal: Internal::default(),
+            barred: Barred::default(),
             resolver: Resolver::Given(Arc::new(|_| Ok(Vec::new()))),
             limits: Limits::default(),
             original: Arc::new(original_destination),

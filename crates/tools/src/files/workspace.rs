@@ -103,6 +103,11 @@ impl Workspace {
         &self.root.real
     }
 
+    /// The absolute paths it goes by: the real one, and as it was given.
+    pub fn spellings(&self) -> [&Path; 2] {
+        [&self.root.real, &self.root.given]
+    }
+
     /// Opens a file or a directory for reading.
     pub(crate) fn open_node(&self, path: &str) -> Result<Node, Fault> {
         self.needs(Files::Read)?;

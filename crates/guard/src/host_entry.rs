@@ -2,20 +2,18 @@
 
 use std::net::IpAddr;
 
-use toolgate_guard::{
+use crate::{
     address::{Special, judge},
     host_name::HostName,
     url::{Host, judge_host},
 };
 
-use crate::rule::read_port;
-
 /// `host`, `*.host`, `10.1.2.3`, `10.0.0.0/8`, `::1` or `fd00::/8`, and each with a port (`host:8080`, `[::1]:8080`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct HostEntry {
     who: Who,
     /// None is written; what that means is the list's business.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,19 +30,20 @@ struct Block {
     length: u32,
 }
 
-impl Entry {
+impl HostEntry {
     /// What this text spells.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, String> {
         let (who, port) = split_port(text)?;
         Ok(Self { who: read_who(who)?, port })
     }
 
-    pub(crate) fn block(first: IpAddr, length: u32, port: u16) -> Self {
+    /// The addresses that begin with these bits, at this port.
+    pub fn block(first: IpAddr, length: u32, port: u16) -> Self {
         Self { who: Who::Block(Block { first, length }), port: Some(port) }
     }
 
     /// Is this name meant?
-    pub(crate) fn names(&self, name: &HostName) -> bool {
+    pub fn names(&self, name: &HostName) -> bool {
         match &self.who {
             Who::Name(own) => own == name,
             Who::Under(above) => name.is_under(above),
@@ -52,17 +51,25 @@ impl Entry {
         }
     }
 
-    /// Is this address meant?
-    pub(crate) fn lists(&self, ip: IpAddr) -> bool {
+    /// Is this address one that may be reached? A block never covers an address that hands out credentials: that one
+    /// is listed by itself, on purpose.
+    pub fn lists(&self, ip: IpAddr) -> bool {
         match &self.who {
             Who::Block(block) => block.covers(ip),
+            Who::Name(_) | Who::Under(_) => false,
+        }
+    }
+
+    /// Is this address one that is meant to be out of reach? Then a block is the whole block.
+    pub fn bars(&self, ip: IpAddr) -> bool {
+        match &self.who {
+            Who::Block(block) => block.holds(ip.to_canonical()),
             Who::Name(_) | Who::Under(_) => false,
         }
     }
 }
 
 impl Block {
-    /// A block never covers an address that hands out credentials: that one is listed by itself, on purpose.
     fn covers(&self, ip: IpAddr) -> bool {
         self.first == ip || self.holds(ip) && judge(ip) != Err(Special::Metadata)
     }
@@ -87,6 +94,12 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
         None => text.split_once(':').unwrap_or((text, "")),
     };
     Ok((who, Some(read_port(port).ok_or("the port is not a number from 1 to 65535")?)))
+}
+
+/// A port in its one spelling: digits, no sign, no leading zero.
+pub fn read_port(text: &str) -> Option<u16> {
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+    if is_plain { text.parse().ok() } else { None }
 }
 
 fn read_who(text: &str) -> Result<Who, String> {
