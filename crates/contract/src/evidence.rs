@@ -120,7 +120,7 @@ impl Score {
         (hundredths <= Self::BEST.0).then_some(Self(hundredths))
     }
 
-    /// Reads a number from 0 to 10; what lies between two hundredths becomes the nearer one.
+    /// Reads a number from 0 to 10.
     pub fn parse(text: &str) -> Option<Self> {
         Self::from_number(text.parse().ok()?)
     }
@@ -130,7 +130,8 @@ impl Score {
         self.0
     }
 
-    fn from_number(number: f64) -> Option<Self> {
+    /// The mark nearest to a number from 0 to 10.
+    pub fn from_number(number: f64) -> Option<Self> {
         (0.0..=10.0).contains(&number).then(|| Self((number * 100.0).round() as u16))
     }
 }

@@ -76,6 +76,8 @@ pub struct Agent {
     pub rules: Rules,
     /// What binds it: its level's constraints and its own. Shared with the permits made for it.
     pub constraints: Arc<Constraints>,
+    /// What binds it at each level trust may take it to; empty for an agent whose level is set by hand.
+    pub ladder: BTreeMap<Level, Arc<Constraints>>,
     /// Which commands it may run; none leaves that to its terminal constraint.
     pub profile: Option<Sourced<Profile>>,
     /// What it does without asking.
@@ -201,10 +203,21 @@ impl Agent {
             roles: BTreeSet::new(),
             rules: Rules::default(),
             constraints,
+            ladder: BTreeMap::new(),
             profile: None,
             autonomy,
             budget: Vec::new(),
             resources: Resources::default(),
         }
+    }
+
+    /// The agent as it is at a level it has earned, or at the highest it may get to below that. One whose level is set by
+    /// hand is what it is.
+    pub fn standing_at(&self, level: Level) -> Self {
+        let Some((level, constraints)) = self.ladder.range(..=level).next_back() else {
+            return self.clone();
+        };
+        let level = Sourced { value: *level, source: self.level.source.clone() };
+        Self { level, constraints: constraints.clone(), ..self.clone() }
     }
 }

@@ -15,7 +15,7 @@ const DAY: u64 = 24 * HOUR;
 const NOON: u64 = 20_000 * DAY + DAY / 2;
 
 fn score(hundredths: u16) -> Score {
-    Score::from_hundredths(hundredths).unwrap()
+    Score::from_hundredths(hundredths).unwrap_or(Score::BEST)
 }
 
 const WEIGHTS: Weights =

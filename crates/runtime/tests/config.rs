@@ -38,7 +38,6 @@ fn protected(more: &[&str]) -> Vec<String> {
 fn every_published_block_loads_as_it_is_printed() {
     let inline = |line, what: &str| (line, format!("`{what}`: file tools work in this process"));
     let docker = |line, what: &str| (line, format!("`{what}` is switched on, but this build has no docker backend"));
-    let promotes = |what: &str| (2, format!("`strategy: {what}` is checked, but this build promotes nobody"));
     let layered = vec![
         inline(4, "file_system: subprocess"),
         docker(6, "web: docker"),
@@ -53,9 +52,9 @@ fn every_published_block_loads_as_it_is_printed() {
         ("sandboxing_with_browser_and_desktop", with_more),
         ("tool_access", vec![]),
         ("trust_disabled", vec![]),
-        ("trust_weighted", vec![promotes("weighted")]),
-        ("trust_per_category", vec![promotes("per_category")]),
-        ("trust_milestone", vec![promotes("milestone")]),
+        ("trust_weighted", vec![]),
+        ("trust_per_category", vec![]),
+        ("trust_milestone", vec![]),
     ];
     for (name, notes) in expected {
         let report = check_text(name, &fixture(name)).unwrap_or_else(|errors| panic!("{name}: {}", page(&errors)));
@@ -242,7 +241,6 @@ fn agents_without_a_level_start_where_trust_says() {
         (Level::Restricted, Some(Level::Elevated))
     );
     assert_eq!(level("trust: { strategy: disabled }\n"), (Level::Standard, None));
-    // Nobody promotes yet, so nobody is let further than the start.
     assert_eq!(level(&fixture("trust_milestone")), (Level::Sandboxed, None));
     assert_eq!(level(&fixture("trust_per_category")), (Level::Sandboxed, None));
 }
@@ -1580,6 +1578,20 @@ const BROKEN: &[Broken] = &[
         1,
         85,
         "could never happen",
+        "requires_human_approval: true",
+    ),
+    Broken(
+        "trust: { strategy: milestone, milestones: { restricted_to_standard: { time_active_days: 7 } } }\n",
+        1,
+        45,
+        "`restricted_to_standard` would be earned by doing nothing",
+        "Add `tasks_completed: 10`",
+    ),
+    Broken(
+        "trust:\n  strategy: per_category\n  initial_levels: { web: sandboxed }\n  promotion_criteria: { web: { sandboxed_to_restricted: { tasks_completed: 0 } } }\n",
+        4,
+        32,
+        "would be earned by doing nothing",
         "requires_human_approval: true",
     ),
     Broken(

@@ -27,7 +27,7 @@ use super::{
     resources::{self, Opened},
     rooms::{self, RoomsLayer},
     sandboxing::{self, Sandboxing},
-    trust,
+    trust::{self, TrustLayer},
     words::{Port, parse_host},
 };
 use crate::definitions::FirstSight;
@@ -192,7 +192,7 @@ impl<'a> Check<'a> {
             first_sight: self
                 .dimension("first_sight", file.definitions.as_ref().and_then(|it| it.first_sight.as_ref())),
             levels: self.levels(file),
-            initial_level: file.trust.as_ref().and_then(|block| trust::check(&mut self, block)),
+            trust: file.trust.as_ref().map(|block| trust::check(&mut self, block)).unwrap_or_default(),
             autonomy: file.autonomy.as_ref().map(|block| people::check_autonomy(&mut self, block)).unwrap_or_default(),
             approvals: file
                 .approvals

@@ -25,6 +25,7 @@ use super::{
     resources::Opened,
     rooms::Voice,
     sandboxing::Sandboxing,
+    trust,
 };
 use crate::definitions::FirstSight;
 
@@ -127,7 +128,10 @@ impl Draft {
         if let Some(first_sight) = layer.first_sight {
             self.first_sight = findings.sourced(first_sight);
         }
-        self.initial_level = layer.initial_level.or(self.initial_level.take());
+        if let Some(rules) = layer.trust.rules {
+            self.policy.trust = rules;
+        }
+        self.initial_level = layer.trust.initial_level.or(self.initial_level.take());
         layer.autonomy.apply(&mut self.presets, &mut self.policy.downgrades, findings);
         layer.approvals.apply(&mut self.policy.approvals, &mut self.hold);
         connections::add(&mut self.connections, layer.connections, findings);
@@ -157,6 +161,8 @@ impl Draft {
         let mut settings = BTreeMap::new();
         let (mut workspaces, mut directories) = (Vec::new(), Vec::new());
         for (name, draft) in agents {
+            // A level that is set is the operator's word; trust moves the others.
+            let is_moved = draft.level.is_none() && policy.trust.moves();
             let level = match draft.level.or_else(|| initial_level.clone()) {
                 Some(level) => findings.sourced(level),
                 None => Sourced::built_in(Level::Standard),
@@ -169,7 +175,12 @@ impl Draft {
             if let Some(rights) = policy.levels.get(&agent.level.value) {
                 agent.constraints = Arc::new(rights.constraints.clone());
             }
-            overlay(Arc::make_mut(&mut agent.constraints), draft.constraints, &bound, findings);
+            if is_moved {
+                agent.ladder = trust::ladder(&policy.levels, &draft.constraints, findings);
+                agent.constraints = agent.ladder.get(&agent.level.value).unwrap_or(&agent.constraints).clone();
+            } else {
+                overlay(Arc::make_mut(&mut agent.constraints), draft.constraints, &bound, findings);
+            }
             agent.roles = draft.roles;
             agent.rules = draft.rules;
             agent.resources = draft.resources;

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use toolgate_contract::{Level, Permission};
+use toolgate_contract::{Category, Level, Permission};
 use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Policy, Sourced, TerminalMode};
 use toolgate_guard::shell::profiles::Profile;
 
@@ -17,6 +17,7 @@ use super::{
     merge::{Bound, add_resources, add_rules, covers, overlay},
     people,
     rooms::Voice,
+    trust,
 };
 
 /// Applies an untrusted file.
@@ -128,7 +129,10 @@ fn tighten_agent(
     }
     rules(&layer.rules, findings);
     add_rules(&mut agent.rules, layer.rules, findings);
-    overlay(Arc::make_mut(&mut agent.constraints), layer.constraints, &Bound::Untrusted, findings);
+    match agent.ladder.is_empty() {
+        true => overlay(Arc::make_mut(&mut agent.constraints), layer.constraints, &Bound::Untrusted, findings),
+        false => trust::tighten(agent, &layer.constraints, findings),
+    }
     if let Some(said) = layer.profile {
         narrow_profile(agent, said, findings);
     }
@@ -165,16 +169,33 @@ fn same_place(a: &Path, b: &Path) -> bool {
 /// held for the agent before goes on holding, and a category it did not have is refused.
 fn lower(agent: &mut Agent, said: Said<Level>, levels: &BTreeMap<Level, LevelRights>, findings: &mut Findings) {
     let step = |level: Level| Level::LADDER.iter().position(|known| *known == level);
-    let (Some(new), Some(old)) = (levels.get(&said.value), levels.get(&agent.level.value)) else { return };
-    let goes_down = step(said.value).zip(step(agent.level.value)).is_some_and(|(new, old)| new <= old);
-    let gains = new.categories.keys().any(|category| !old.categories.contains_key(category));
-    if !goes_down || gains {
+    let goes_down = |old: Level| step(said.value).zip(step(old)).is_some_and(|(new, old)| new <= old);
+    let has =
+        |level: Level, category: &Category| levels.get(&level).is_some_and(|it| it.categories.contains_key(category));
+    let gains = |old: Level| Category::ALL.iter().any(|category| has(said.value, category) && !has(old, category));
+    if agent.ladder.contains_key(&said.value) && !agent.ladder.range(said.value..).any(|(old, _)| gains(*old)) {
+        limit_trust(agent, said, findings);
+        return;
+    }
+    let Some(new) = levels.get(&said.value) else { return };
+    if !agent.ladder.is_empty() || !goes_down(agent.level.value) || gains(agent.level.value) {
         let what = format!("level `{}` where `{}` ({}) holds", said.value, agent.level.value, agent.level.source);
         refuse(said.spot, &what, findings);
         return;
     }
     agent.constraints = Arc::new(tighter_of(&agent.constraints, &new.constraints));
     agent.level = findings.sourced(said);
+}
+
+/// The highest level trust takes the agent to, and no more there than it would have had above.
+fn limit_trust(agent: &mut Agent, most: Said<Level>, findings: &Findings) {
+    let above = agent.ladder.split_off(&most.value);
+    let Some(held) = above.into_values().reduce(|a, b| Arc::new(tighter_of(&b, &a))) else { return };
+    if most.value < agent.level.value {
+        agent.constraints = held.clone();
+        agent.level = findings.sourced(most.clone());
+    }
+    agent.ladder.insert(most.value, held);
 }
 
 fn tighter_of(a: &Constraints, b: &Constraints) -> Constraints {
