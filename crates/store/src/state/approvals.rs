@@ -153,11 +153,10 @@ pub(super) fn time_out(
 }
 
 pub(super) fn expire(tx: &Transaction<'_>, now_ms: u64) -> Result<Vec<Approval>, Trouble> {
-    let mut query = tx.prepare(
-        "UPDATE approvals SET state = 'expired', decided_ms = ?1
-         WHERE state IN ('waiting', 'approved') AND expires_ms <= ?1 RETURNING id",
-    )?;
+    let over = "state IN ('waiting', 'approved') AND expires_ms <= ?1";
+    let mut query = tx.prepare(&format!("SELECT id FROM approvals WHERE {over} ORDER BY seq"))?;
     let ids: Vec<String> = query.query_map([now_ms], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    tx.execute(&format!("UPDATE approvals SET state = 'expired', decided_ms = ?1 WHERE {over}"), [now_ms])?;
     ids.into_iter().map(|id| changed(tx, &ApprovalId(id))).collect()
 }
 

@@ -59,7 +59,7 @@ pub trait State: Send + Sync {
     /// it never says yes where the risk is high or two people are needed.
     fn time_out(&self, id: ApprovalId, answer: Answer, why: String, now_ms: u64) -> Answered<'_, Option<Approval>>;
 
-    /// Ends the rounds whose time is over, and gives those that this call ended.
+    /// Ends the rounds whose time is over, and gives those that this call ended, the oldest first.
     fn expire(&self, now_ms: u64) -> Answered<'_, Vec<Approval>>;
 
     /// Puts a waiting round before other people. None if it no longer waits or is no longer at step `from`: somebody

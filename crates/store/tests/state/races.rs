@@ -1,17 +1,19 @@
 //! Programs that race for one yes, and for one effect, each in a process of its own.
 
 use std::{
+    collections::BTreeSet,
     env,
     io::{BufRead, BufReader, Lines, Write},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
+    thread,
 };
 
 use tempfile::tempdir;
 use toolgate_contract::Digest;
 use toolgate_store::state::{Filed, Reserved, SqliteState, State, Taken};
 
-use crate::things::{NOW, again, hear, question, requester, reservation, say, yes};
+use crate::things::{NOW, again, every_round, hear, question, requester, reservation, say, yes};
 
 const ROUNDS: usize = 300;
 
@@ -66,6 +68,24 @@ async fn of_two_processes_one_gets_the_yes_and_one_the_effect() {
         assert_eq!((yes, fresh), (1, 1), "{name}: {results:?}");
     }
     racers.into_iter().for_each(Racer::finish);
+}
+
+#[tokio::test]
+async fn of_many_that_start_first_one_makes_the_state() {
+    for round in 0..10 {
+        let dir = tempdir().unwrap();
+        let states = thread::scope(|scope| {
+            let opening: Vec<_> = (0..6).map(|_| scope.spawn(|| SqliteState::open(dir.path()).unwrap())).collect();
+            opening.into_iter().map(|opening| opening.join().unwrap()).collect::<Vec<_>>()
+        });
+        let instances: BTreeSet<_> = states.iter().map(State::instance).collect();
+        assert_eq!(instances.len(), 6, "round {round}");
+        for state in &states {
+            state.file(question(&state.instance().0), NOW).await.unwrap();
+        }
+        assert_eq!(states[0].approvals(every_round()).await.unwrap().len(), 6, "round {round}");
+        assert_eq!(states[0].orphaned(NOW).await.unwrap(), []);
+    }
 }
 
 /// Run by [`of_two_processes_one_gets_the_yes_and_one_the_effect`] in a process of its own.

@@ -198,3 +198,23 @@ fn export(dir: &Path, from: u64) -> Result<ExitCode, Problem> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use toolgate_contract::Digest;
+
+    use super::*;
+
+    #[test]
+    fn a_note_says_who_did_what_to_what() {
+        let check = |by: Value, expected: &str| {
+            let note = json!({ "kind": "vote", "by": by, "subject": "apr_1", "detail": {} });
+            let line =
+                Line { seq: 7, hash: Digest::of(b""), body: json!({ "at_ms": 0, "kind": "note", "note": note }) };
+            assert_eq!(row(&line), ["7", "1970-01-01 00:00:00", "vote", expected, "", "", "apr_1"]);
+        };
+        check(json!({ "person": "user:jo" }), "user:jo");
+        check(json!({ "agent": "coder" }), "coder");
+        check(Value::Null, "");
+    }
+}
