@@ -11,8 +11,12 @@ pub(super) fn add(tx: &Transaction<'_>, evidence: &Evidence) -> Result<u64, Trou
 }
 
 pub(super) fn of(tx: &Transaction<'_>, agent: &AgentName) -> Result<Vec<Evidence>, Trouble> {
-    let mut query = tx.prepare_cached("SELECT body FROM evidence WHERE agent = ?1 ORDER BY seq")?;
-    let rows = query.query_map([&*agent.0], |row| json(row, "body"))?;
+    Ok(after(tx, agent, 0)?.into_iter().map(|(_, evidence)| evidence).collect())
+}
+
+pub(super) fn after(tx: &Transaction<'_>, agent: &AgentName, number: u64) -> Result<Vec<(u64, Evidence)>, Trouble> {
+    let mut query = tx.prepare_cached("SELECT seq, body FROM evidence WHERE agent = ?1 AND seq > ?2 ORDER BY seq")?;
+    let rows = query.query_map(params![&*agent.0, number], |row| Ok((row.get("seq")?, json(row, "body")?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

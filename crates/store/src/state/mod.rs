@@ -109,6 +109,9 @@ pub trait State: Send + Sync {
     /// What is known about an agent, in the order it was added.
     fn evidence(&self, agent: AgentName) -> Answered<'_, Vec<Evidence>>;
 
+    /// What was added about an agent after the evidence with this number, each with its own, in the order it was added.
+    fn evidence_after(&self, agent: AgentName, number: u64) -> Answered<'_, Vec<(u64, Evidence)>>;
+
     /// The agents something is known about, by name.
     fn agents_with_evidence(&self) -> Answered<'_, Vec<AgentName>>;
 

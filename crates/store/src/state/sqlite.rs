@@ -185,6 +185,10 @@ impl State for SqliteState {
         self.ask(move |db| db.read(|tx| evidence::of(tx, &agent))).boxed()
     }
 
+    fn evidence_after(&self, agent: AgentName, number: u64) -> Answered<'_, Vec<(u64, Evidence)>> {
+        self.ask(move |db| db.read(|tx| evidence::after(tx, &agent, number))).boxed()
+    }
+
     fn agents_with_evidence(&self) -> Answered<'_, Vec<AgentName>> {
         self.ask(move |db| db.read(evidence::agents)).boxed()
     }

@@ -529,9 +529,13 @@ pub(crate) async fn evidence_stays_in_order(place: &dyn Place) {
         numbers.push(state.add_evidence(each.clone()).await.unwrap());
     }
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
-    assert_eq!(state.evidence(coder()).await.unwrap(), [all[0].clone(), all[2].clone(), early]);
+    assert_eq!(state.evidence(coder()).await.unwrap(), [all[0].clone(), all[2].clone(), early.clone()]);
     assert_eq!(state.evidence(AgentName::from("other")).await.unwrap(), [all[1].clone()]);
     assert_eq!(state.evidence(AgentName::from("nobody")).await.unwrap(), []);
+    assert_eq!(state.evidence_after(coder(), 0).await.unwrap().len(), 3);
+    let after = state.evidence_after(coder(), numbers[0]).await.unwrap();
+    assert_eq!(after, [(numbers[2], all[2].clone()), (numbers[3], early.clone())]);
+    assert_eq!(state.evidence_after(coder(), numbers[3]).await.unwrap(), []);
     assert_eq!(state.agents_with_evidence().await.unwrap(), [coder(), AgentName::from("other")]);
 }
 
