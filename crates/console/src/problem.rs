@@ -96,6 +96,7 @@ impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
         let status = match &*fault.code {
             code if code.starts_with("unknown_") || code.starts_with("no_such_") => StatusCode::NOT_FOUND,
+            "self_approval" | "wrong_person" => StatusCode::FORBIDDEN,
             _ if fault.retryable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::CONFLICT,
         };

@@ -1,5 +1,7 @@
 //! Calls: making one, looking at those that were made.
 
+use std::time::Duration;
+
 use axum::{
     Extension,
     body::{Body, Bytes},
@@ -9,7 +11,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate_contract::{CallId, Principal};
+use toolgate_contract::{Call, CallId, Principal};
 use toolgate_runtime::Watch;
 
 use super::{Answer, body, query};
@@ -26,6 +28,10 @@ struct Wanted {
     tool: String,
     #[serde(default = "nothing")]
     arguments: Value,
+    key: Option<String>,
+    task: Option<String>,
+    #[serde(default)]
+    wait: bool,
 }
 
 fn nothing() -> Value {
@@ -40,7 +46,9 @@ pub(super) async fn make(State(shared): State<Shared>, Extension(caller): Extens
     let most = shared.runtime.config().limits.max_input_bytes + BODY;
     let wanted: Wanted = body(&bytes, most)?;
     let call = shared.runtime.call(agent, &wanted.tool, wanted.arguments);
-    let outcome = shared.runtime.invoke(call, Watch::default()).await;
+    let call = Call { key: wanted.key, task: wanted.task, ..call };
+    let hold = if wanted.wait { shared.runtime.hold() } else { Duration::ZERO };
+    let outcome = shared.runtime.invoke(call, Watch { hold, ..Watch::default() }).await;
     Ok(json_answer(&json!(outcome)))
 }
 

@@ -4,6 +4,7 @@ mod calls;
 mod events;
 mod house;
 mod openapi;
+mod people;
 
 use std::sync::OnceLock;
 
@@ -109,6 +110,81 @@ fn routes() -> Vec<Route> {
             handler: get(calls::raw),
             about: "The result as the tool gave it, before it was cleaned and cut.",
             answer: None,
+            ..look()
+        },
+        Route {
+            path: "/api/approvals",
+            handler: get(people::questions),
+            about: "What people are or were asked, newest first.",
+            query: &[
+                ("state", "`waiting`, `approved`, `denied`, `expired` or `used`; any if left out"),
+                ("agent", "only of this agent"),
+                ("limit", "at most so many; 100 if left out, never more than 500"),
+            ],
+            answer: Some("Approvals"),
+            ..look()
+        },
+        Route {
+            path: "/api/approvals/{id}",
+            handler: get(people::question),
+            about: "One question with everything a person needs to answer it.",
+            answer: Some("Approval"),
+            ..look()
+        },
+        Route {
+            method: Method::POST,
+            path: "/api/approvals/{id}/approve",
+            scope: Some(Scope::Approve),
+            handler: post(people::approve),
+            about: "Say yes. Not to a call of one's own, and once.",
+            body: Some("Reason"),
+            answer: Some("Approval"),
+            ..look()
+        },
+        Route {
+            method: Method::POST,
+            path: "/api/approvals/{id}/deny",
+            scope: Some(Scope::Approve),
+            handler: post(people::deny),
+            about: "Say no. The reason is told to the agent.",
+            body: Some("Reason"),
+            answer: Some("Approval"),
+            ..look()
+        },
+        Route {
+            path: "/api/grants",
+            handler: get(people::grants),
+            about: "What people said yes to in advance, newest first, also what no longer holds.",
+            query: &[("agent", "only of this agent")],
+            answer: Some("Grants"),
+            ..look()
+        },
+        Route {
+            method: Method::POST,
+            path: "/api/grants/{id}/revoke",
+            scope: Some(Scope::Admin),
+            handler: post(people::revoke),
+            about: "Take a standing yes back.",
+            ..look()
+        },
+        Route {
+            path: "/api/effects",
+            handler: get(people::effects),
+            about: "Effects that happen once, and what is known about each.",
+            query: &[
+                ("state", "`running`, `done`, `failed`, `unknown` or `resolved`; any if left out"),
+                ("agent", "only of this agent"),
+            ],
+            answer: Some("Effects"),
+            ..look()
+        },
+        Route {
+            method: Method::POST,
+            path: "/api/effects/resolve",
+            scope: Some(Scope::Admin),
+            handler: post(people::resolve),
+            about: "Say what became of an effect nobody knows about.",
+            body: Some("Resolve"),
             ..look()
         },
         Route {

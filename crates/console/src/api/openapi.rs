@@ -99,7 +99,12 @@ fn schemas() -> Value {
         ),
         "Call": {
             "type": "object", "required": ["tool"], "additionalProperties": false,
-            "properties": { "tool": text, "arguments": { "type": "object" } },
+            "properties": {
+                "tool": text, "arguments": { "type": "object" },
+                "key": { "type": "string", "description": "What the effect is called, so that it happens once." },
+                "task": { "type": "string", "description": "What the agent is at." },
+                "wait": { "type": "boolean", "description": "Wait a while where a person is asked." },
+            },
         },
         "Outcome": object(
             &["call", "tool", "status", "is_error", "text", "elapsed_ms"],
@@ -126,6 +131,43 @@ fn schemas() -> Value {
                 ) },
             }),
         ),
+        "Reason": {
+            "type": "object", "additionalProperties": false, "properties": { "reason": { "type": "string", "maxLength": 2000 } },
+        },
+        "Approval": object(
+            &["id", "round", "question", "state", "votes", "created_ms"],
+            &json!({
+                "id": text, "round": number, "created_ms": number,
+                "state": { "enum": ["waiting", "approved", "denied", "expired", "used"] },
+                "question": object(
+                    &["digest", "call", "agent", "tool", "arguments", "reasons", "people", "risk", "class", "effects"],
+                    &json!({ "digest": text, "call": text, "agent": text, "tool": text, "people": number }),
+                ),
+                "votes": { "type": "array", "items": object(
+                    &["by", "answer", "reason", "at_ms"],
+                    &json!({ "by": text, "answer": { "enum": ["yes", "no"] }, "reason": text, "at_ms": number }),
+                ) },
+            }),
+        ),
+        "Approvals": object(&["approvals"], &json!({ "approvals": list("Approval") })),
+        "Grants": object(&["grants"], &json!({ "grants": { "type": "array", "items": object(
+            &["id", "terms", "left", "created_ms", "revoked"],
+            &json!({ "id": text, "terms": { "type": "object" }, "left": number, "created_ms": number }),
+        ) } })),
+        "Effects": object(&["effects"], &json!({ "effects": { "type": "array", "items": object(
+            &["key", "fingerprint", "call", "state", "attempt", "outcome", "resolved"],
+            &json!({
+                "key": object(&["agent", "tool", "key"], &json!({ "agent": text, "tool": text, "key": text })),
+                "state": { "enum": ["running", "done", "failed", "unknown", "resolved"] }, "attempt": number,
+            }),
+        ) } })),
+        "Resolve": {
+            "type": "object", "required": ["agent", "tool", "key", "happened"], "additionalProperties": false,
+            "properties": {
+                "agent": text, "tool": text, "key": text, "happened": { "type": "boolean" },
+                "outcome": { "description": "What the caller is told when it asks again." },
+            },
+        },
         "Agents": object(&["agents"], &json!({ "agents": { "type": "array", "items": object(
             &["name", "level", "source", "roles", "workspace", "tools"],
             &json!({

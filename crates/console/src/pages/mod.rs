@@ -1,12 +1,14 @@
 //! The page for people: every answer is whole when it leaves here, and works without a script.
 
 mod agents;
+mod approvals;
 mod audit;
 mod calls;
 mod catalog;
 mod login;
 mod overview;
 mod rooms;
+mod standing;
 
 use askama::Template;
 use axum::{
@@ -38,6 +40,11 @@ pub(crate) fn router(shared: &Shared) -> Router<Shared> {
     let read = |handler| guarded(Scope::Read, handler);
     Router::new()
         .route("/", read(get(overview::page)))
+        .route("/approvals", read(get(approvals::list)))
+        .route("/approvals/{id}", read(get(approvals::one)).merge(guarded(Scope::Approve, post(approvals::answer))))
+        .route("/standing", read(get(standing::page)))
+        .route("/standing/grants/{id}", guarded(Scope::Admin, post(standing::revoke)))
+        .route("/standing/effects", guarded(Scope::Admin, post(standing::resolve)))
         .route("/calls", read(get(calls::list)))
         .route("/calls/{id}", read(get(calls::one)))
         .route("/agents", read(get(agents::page)))
@@ -68,7 +75,9 @@ impl Frame {
     fn nav(&self) -> &'static [(&'static str, &'static str, &'static str)] {
         &[
             ("overview", "/", "Overview"),
+            ("approvals", "/approvals", "Approvals"),
             ("calls", "/calls", "Calls"),
+            ("standing", "/standing", "Grants and effects"),
             ("agents", "/agents", "Agents"),
             ("catalog", "/catalog", "Catalog"),
             ("rooms", "/rooms", "Rooms"),

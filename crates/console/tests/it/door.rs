@@ -145,7 +145,18 @@ async fn each_scope_opens_its_own_doors() {
         let reply = stage.send(method, path, &[("Authorization", &bearer)], "{\"tool\": \"echo\"}").await;
         assert_eq!(reply.status, expected, "{method} {path}: {reply:?}");
     };
-    for path in ["/api/calls", "/api/agents", "/api/catalog", "/api/rooms", "/api/findings", "/calls", "/"] {
+    for path in [
+        "/api/calls",
+        "/api/approvals",
+        "/api/grants",
+        "/api/effects",
+        "/api/agents",
+        "/api/catalog",
+        "/api/rooms",
+        "/api/findings",
+        "/calls",
+        "/",
+    ] {
         check(&reader, "GET", path, 200).await;
         check(&agent, "GET", path, 403).await;
         check(&approver, "GET", path, 403).await;
@@ -185,6 +196,12 @@ async fn no_token_is_made_that_lets_an_agent_decide() {
     stage.state.add_token(token).await.unwrap();
     for path in ["/api/calls", "/api/agents", "/calls"] {
         assert_eq!(stage.get(path, &secret).await.status, 403, "{path}");
+    }
+    let asked = stage.call("careful", serde_json::json!({ "text": "x" })).await.approval.unwrap();
+    for answer in ["approve", "deny"] {
+        let path = format!("/api/approvals/{asked}/{answer}");
+        let reply = stage.post(&path, &secret, &serde_json::json!({ "reason": "I may" })).await;
+        assert_eq!(reply.problem(), (403, "not_allowed".to_owned()), "{answer}");
     }
 }
 

@@ -1,10 +1,16 @@
 //! The console from outside, over its port.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should stop there")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot be set up should stop there"
+)]
 
 mod api;
 mod door;
 mod events;
 mod fence;
 mod pages;
+mod people;
 mod stage;

@@ -5,7 +5,7 @@ use toolgate_contract::Scope;
 
 use crate::stage::Stage;
 
-const PAGES: [&str; 6] = ["/", "/calls", "/agents", "/catalog", "/rooms", "/audit"];
+const PAGES: [&str; 8] = ["/", "/approvals", "/standing", "/calls", "/agents", "/catalog", "/rooms", "/audit"];
 
 #[tokio::test]
 async fn a_page_without_a_session_leads_to_the_log_in() {

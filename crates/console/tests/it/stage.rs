@@ -105,6 +105,7 @@ impl Stage {
         let runtime = Runtime::open(toolgate_runtime::Setup {
             config: Config::built_in(&workspace),
             store: store.clone(),
+            state: Some(state.clone()),
             tools,
             hidden: vec![data.clone()],
             rooms: None,
