@@ -59,6 +59,7 @@ fn a_call_prints_its_outcome_and_nothing_else() {
         "effects",
         "action",
         "risk",
+        "replayed",
         "elapsed_ms",
     ];
     assert_eq!(keys_of(&ran.stdout), keys);
@@ -72,6 +73,7 @@ fn a_call_prints_its_outcome_and_nothing_else() {
         "call": null, "tool": "calculator", "status": "done", "is_error": false, "text": null, "structured": -2.5,
         "code": null, "message": null, "remedy": null, "approval": null, "truncated": null, "labels": ["trusted", "public"],
         "findings": [], "enforced": [], "effects": [], "action": outcome["action"], "risk": "low",
+        "replayed": false,
         "elapsed_ms": null,
     });
     assert_eq!(outcome, expected);

@@ -24,6 +24,8 @@ pub struct Fault {
     pub remedy: String,
     /// The same call may succeed later, unchanged.
     pub retryable: bool,
+    /// For sure nothing was sent and nothing was changed.
+    pub untouched: bool,
 }
 
 impl Fault {
@@ -40,7 +42,14 @@ impl Fault {
             message: message.into(),
             remedy: remedy.into(),
             retryable: false,
+            untouched: false,
         }
+    }
+
+    /// Marks that nothing was sent and nothing was changed.
+    #[must_use]
+    pub fn untouched(self) -> Self {
+        Self { untouched: true, ..self }
     }
 
     /// Marks that the same call may succeed later.

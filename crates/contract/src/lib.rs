@@ -29,8 +29,8 @@ mod web;
 
 pub use action::{ActionRegistry, ActionType, BadAction};
 pub use approval::{
-    Answer, Approval, ApprovalId, ApprovalState, Covers, Grant, GrantId, GrantTerms, Ground, Question, Revoked, TimedOut,
-    Vote,
+    Answer, Approval, ApprovalId, ApprovalState, Covers, Grant, GrantId, GrantTerms, Ground, Question, Revoked,
+    TimedOut, Vote,
 };
 pub use call::{AgentName, Call, CallId};
 pub use canonical::{Digest, canonical_json, digest};

@@ -1,6 +1,8 @@
 //! An outcome: the answer to one call, in the one shape every caller gets.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{ActionType, CallId, Effect, Risk};
@@ -20,7 +22,7 @@ pub enum Status {
 }
 
 /// What a cut counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Bytes of text.
@@ -32,7 +34,7 @@ pub enum Unit {
 }
 
 /// The answer was cut: this much of it is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated {
     /// How many are in the answer.
     pub shown: u64,
@@ -43,7 +45,7 @@ pub struct Truncated {
 }
 
 /// Where in the text, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// The first byte.
     pub start: usize,
@@ -52,14 +54,14 @@ pub struct Span {
 }
 
 /// Something a guard saw in a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What sort of thing.
     pub kind: String,
     /// Which rule saw it.
     pub rule: String,
     /// The risk it speaks of, by its number in the OWASP list for agentic applications, such as `ASI01`.
-    pub owasp: &'static str,
+    pub owasp: Cow<'static, str>,
     /// Where.
     pub span: Span,
     /// What it says or hid, fit to be shown; none where there is no more to tell.
@@ -103,6 +105,8 @@ pub struct Outcome {
     pub action: Option<ActionType>,
     /// How much is at stake.
     pub risk: Option<Risk>,
+    /// It happened before, under the same key, and this is what it answered then.
+    pub replayed: bool,
     /// How long it took.
     pub elapsed_ms: u64,
 }

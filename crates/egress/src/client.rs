@@ -167,7 +167,10 @@ impl Inner {
         let mut left = Vec::new();
         loop {
             let hop = self.hop(&errand, within, polite).await;
-            let answer = hop.map_err(|fault| if left.is_empty() { fault } else { refused_hop(&errand.url, fault) })?;
+            let answer = hop.map_err(|fault| match left.is_empty() {
+                true => never_sent(fault),
+                false => refused_hop(&errand.url, fault),
+            })?;
             let status = answer.status().as_u16();
             if most == 0 || !is_redirect(status) {
                 return Ok(Arrived { answer, method: errand.method, url: errand.url, left });
@@ -388,6 +391,12 @@ fn next_hop(headers: &HeaderMap, url: &WebUrl) -> Result<WebUrl, Fault> {
         return Err(refused_redirect(next.as_str(), "it gives up encryption"));
     }
     Ok(next)
+}
+
+/// The first request of a walk never left, if this is why it failed.
+fn never_sent(fault: Fault) -> Fault {
+    let before = ["host_refused", "resolve_failed", "connect_failed", "tls_failed", "rate_limited", "robots_refused"];
+    if before.contains(&&*fault.code) { fault.untouched() } else { fault }
 }
 
 /// A hop that is refused is told as what it is: a redirect to somebody who may not be reached.

@@ -259,6 +259,7 @@ mod tests {
             effects: Vec::new(),
             action: None,
             risk: None,
+            replayed: false,
             elapsed_ms: 1,
         }
     }

@@ -24,6 +24,7 @@ use crate::{
     connections::Connections,
     conversation::Conversations,
     definitions::{Definitions, Offer},
+    once::Effects,
     rooms::Quarters,
     web::Gateway,
 };
@@ -71,6 +72,7 @@ pub(crate) struct House {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) state: Option<Arc<dyn State>>,
     pub(crate) approvals: Option<Approvals>,
+    pub(crate) effects: Option<Effects>,
     pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
     pub(crate) quarters: Arc<Quarters>,
     pub(crate) connections: Arc<Connections>,

@@ -15,13 +15,14 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, AgentName, ApprovalId, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind, Files, Finding, Ground,
-    Idempotency, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason, Record, Risk, SafetyClass, Status,
-    digest, nearest,
+    ActionType, AgentName, ApprovalId, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind,
+    Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason, Record,
+    Resolution, Risk, SafetyClass, Status, digest, nearest,
 };
 use toolgate_gate::{Agent, Asking, ConnectionTerms, Decision, GitLevel, Origin, Permit, Request, Terrain, Wanted, decide, read_command};
 use toolgate_guard::{clean as hidden, injection, json, owasp, shell::policy::Judgement};
-use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, StopFlag};
+use toolgate_store::state::Ticket;
+use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
 
 use crate::{
     Whereabouts,
@@ -31,6 +32,7 @@ use crate::{
     config::Place,
     conversation::{Deed, Seen},
     house::{Fatal, House, Watch},
+    once::{self, Claim, Kept, Known},
     rooms::Ledger,
     secrets::Broker,
 };
@@ -51,9 +53,16 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
     let arguments = plain_arguments(&house, call.arguments.clone());
     let mut trip = Trip::start(&call, arguments);
     let walked = walk(&house, &call, &watch, &mut trip).await.map_err(|stop| stop.without_secrets(&house));
+    let untouched = matches!(&walked, Err(Stop::Fault(fault)) if fault.untouched);
     let (mut outcome, raw, mut fatal) = answer(&call, &trip, walked);
     outcome.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
 
+    if let (Some(ticket), Some(effects)) = (trip.ticket.take(), &house.effects) {
+        let ended = once::Ended::of(&outcome, trip.ran, untouched);
+        if let Err(fault) = effects.complete(ticket, ended, &outcome).await {
+            outcome = unrecorded(outcome, true, fault);
+        }
+    }
     if !trip.admitted {
         trip.record.arguments = gist(trip.record.arguments);
     }
@@ -88,6 +97,12 @@ struct Trip {
     labels: Vec<String>,
     /// Connections a room was refused.
     findings: Vec<Finding>,
+    /// The right to try an effect that happens once.
+    ticket: Option<Ticket>,
+    /// The body was started.
+    ran: bool,
+    /// It happened before.
+    replayed: bool,
 }
 
 async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Result<Cleaned, Stop> {
@@ -98,6 +113,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
 
     let input = admit_input(house, entry, &call.arguments)?;
     trip.admitted = true;
+    let claim = Claim::of(call, entry, &input)?;
     let meaning = classify(house, agent, entry, &input)?;
     trip.note_meaning(&meaning);
 
@@ -106,6 +122,14 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     let decision = decide(house.policy(), agent, &meaning.request(entry, origin.as_ref(), Some(&input)));
     trip.record.decision = Some(decision.decided());
     trip.record.policy = Some(house.policy_digest());
+    if let Decision::Deny(reasons) = &decision {
+        return Err(not_permitted(entry, reasons).into());
+    }
+    // What happened already needs nobody's permission to be told again.
+    let known = known(house, claim.as_ref()).await?;
+    if let Known::Done(kept) = known {
+        return Ok(replay(house, &deed, *kept, trip));
+    }
     let permit = match decision {
         Decision::Allow(permit, _) => permit,
         Decision::Ask(asking) => ask(house, call, entry, &input, &meaning, asking, watch, trip).await?,
@@ -113,11 +137,19 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     };
 
     let walls = house.walls(&permit);
-    let (hands, ledger) = place(house, agent, entry, permit, watch)?;
+    let (hands, ledger) = place(house, agent, entry, permit, call, watch)?;
     let slot = take_slot(entry, watch).await?;
+    if let (Known::Unknown, Some(claim)) = (known, &claim) {
+        let output = reconcile(house, entry, claim, hands, slot, input).await?;
+        trip.replayed = true;
+        trip.labels = meaning.labels();
+        return admit_and_clean(house, entry, &deed, output, trip);
+    }
     let work = house.conversations.writes(&deed, house.quarters.has_terminals())?;
-    begin(house, entry, &meaning, trip).await?;
+    trip.ticket = reserve(house, claim.as_ref(), call).await?;
+    begin(house, &meaning, trip).await?;
 
+    trip.ran = true;
     let ran = run(entry, hands, slot, input, watch, trip.begun).await;
     trip.note_walls(walls, ledger.as_ref());
     // Of programs that have not stopped nobody knows what they will still write.
@@ -133,13 +165,25 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
         let orders = injection::judge(said).verdict != injection::Verdict::Clean;
         house.conversations.heard(&deed, source, &Value::from(said), Seen { orders, credentials: false });
     })?;
+    admit_and_clean(house, entry, &deed, output, trip)
+}
+
+/// What the body gave back, fit for the model, and heard.
+fn admit_and_clean(
+    house: &House,
+    entry: &Entry,
+    deed: &Deed<'_>,
+    output: Output,
+    trip: &mut Trip,
+) -> Result<Cleaned, Stop> {
+    let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
     let (output, told_secrets) = without_secrets(output, house.connections.broker());
     admit_output(entry, &output)?;
     let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
     let cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
     let credentials = told_secrets || cleaned.findings.iter().any(|it| it.kind == owasp::Kind::Secret.as_str());
     let seen = Seen { orders: cleaned.ordered, credentials };
-    let label = house.conversations.heard(&deed, source, &cleaned.structured, seen);
+    let label = house.conversations.heard(deed, source, &cleaned.structured, seen);
     trip.labels.extend(label.words().map(str::to_owned));
     Ok(cleaned)
 }
@@ -390,6 +434,7 @@ fn place(
     agent: &Agent,
     entry: &Entry,
     permit: Permit,
+    call: &Call,
     watch: &Watch,
 ) -> Result<(Hands, Option<Ledger>), Fault> {
     let def = &entry.tool.def;
@@ -413,6 +458,7 @@ fn place(
         stop: StopFlag::default(),
         timeout: def.timeout,
         caps: def.caps,
+        key: call.key.clone(),
     };
     Ok((hands, ledger))
 }
@@ -449,16 +495,80 @@ async fn take_slot(entry: &Entry, watch: &Watch) -> Result<OwnedSemaphorePermit,
     }
 }
 
-/// Makes the intent durable. No record, no effect.
-async fn begin(house: &House, entry: &Entry, meaning: &Meaning, trip: &mut Trip) -> Result<(), Stop> {
-    if entry.tool.def.idempotency == Idempotency::Required {
-        return Err(Fault::refused(
-            "idempotency_unavailable",
-            format!("tool `{}` wants an idempotency key, and this build keeps none", entry.tool.def.name),
-            "Use a build that keeps idempotency keys.",
-        )
-        .into());
+/// What is known about the effect a call claims.
+async fn known(house: &House, claim: Option<&Claim>) -> Result<Known, Fault> {
+    let Some(claim) = claim else { return Ok(Known::Nothing) };
+    match &house.effects {
+        Some(effects) => effects.known(claim).await,
+        None => Err(Fault::refused(
+            "keys_not_kept",
+            "the call has a key, and nothing keeps keys here",
+            "Open the runtime with a state, where keys are kept.",
+        )),
     }
+}
+
+/// What an effect answered when it happened. It is heard once more.
+fn replay(house: &House, deed: &Deed<'_>, kept: Kept, trip: &mut Trip) -> Cleaned {
+    let Kept { text, structured, truncated, labels, findings } = kept;
+    let has = |kind: owasp::Kind| findings.iter().any(|finding| finding.kind == kind.as_str());
+    let (orders, credentials) = (has(owasp::Kind::Injection), has(owasp::Kind::Secret));
+    let source = labels.first().cloned().unwrap_or_else(|| trip.record.tool.clone());
+    house.conversations.heard(deed, &source, &structured, Seen { orders, credentials });
+    trip.replayed = true;
+    trip.labels = labels;
+    Cleaned { text, structured, truncated, ordered: orders, findings, raw: None }
+}
+
+/// The tool finds out what became of an effect nobody knows about. It is not tried again in the same breath.
+async fn reconcile(
+    house: &House,
+    entry: &Entry,
+    claim: &Claim,
+    hands: Hands,
+    slot: OwnedSemaphorePermit,
+    input: Value,
+) -> Result<Output, Stop> {
+    let (Some(effects), Some(look)) = (&house.effects, entry.tool.reconcile.clone()) else {
+        return Err(once::unknown(claim.key()).into());
+    };
+    let (stop, timeout) = (hands.stop.clone(), hands.timeout);
+    let _told = StopOnDrop(stop);
+    let cx = Cx::new(hands);
+    let job = tokio::task::spawn_blocking(move || {
+        let _slot = slot;
+        look(&cx, input)
+    });
+    match tokio::time::timeout(timeout, job).await {
+        Ok(Ok(Ok(Reconciled::Happened(output)))) => {
+            let kept = json!({
+                "text": output.text, "structured": output.structured, "truncated": output.truncated,
+                "labels": [], "findings": [],
+            });
+            effects.reconciled(claim, Resolution::Happened(kept)).await?;
+            Ok(output)
+        }
+        Ok(Ok(Ok(Reconciled::DidNotHappen))) => {
+            effects.reconciled(claim, Resolution::DidNotHappen).await?;
+            let message = format!("the effect under key `{}` did not happen", claim.key().key);
+            let remedy = "Make the same call again, with the same key, to try it.";
+            Err(Fault::failed("effect_did_not_happen", message, remedy).retryable().into())
+        }
+        Ok(Ok(Ok(Reconciled::CannotSay)) | Err(_)) | Err(_) => Err(once::unknown(claim.key()).into()),
+        Ok(Ok(Err(fault))) => Err(fault.into()),
+    }
+}
+
+/// Claims the effect, durably, before it is tried.
+async fn reserve(house: &House, claim: Option<&Claim>, call: &Call) -> Result<Option<Ticket>, Fault> {
+    match (claim, &house.effects) {
+        (Some(claim), Some(effects)) => effects.claim(claim, call).await.map(Some),
+        (Some(_), None) | (None, _) => Ok(None),
+    }
+}
+
+/// Makes the intent durable. No record, no effect.
+async fn begin(house: &House, meaning: &Meaning, trip: &mut Trip) -> Result<(), Stop> {
     if meaning.is_read_only() {
         return Ok(());
     }
@@ -666,7 +776,17 @@ impl Trip {
             decision: None,
             policy: None,
         };
-        Self { record, admitted: false, begun: false, enforced: Vec::new(), labels: Vec::new(), findings: Vec::new() }
+        Self {
+            record,
+            admitted: false,
+            begun: false,
+            enforced: Vec::new(),
+            labels: Vec::new(),
+            findings: Vec::new(),
+            ticket: None,
+            ran: false,
+            replayed: false,
+        }
     }
 
     fn note_meaning(&mut self, meaning: &Meaning) {
@@ -696,6 +816,7 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
         effects: trip.record.effects.clone(),
         action: trip.record.action.clone(),
         risk: trip.record.risk,
+        replayed: trip.replayed,
         ..blank(call.id.clone(), trip.record.tool.clone())
     };
     match walked {
@@ -735,6 +856,7 @@ fn blank(call: CallId, tool: String) -> Outcome {
         effects: Vec::new(),
         action: None,
         risk: None,
+        replayed: false,
         elapsed_ms: 0,
     }
 }

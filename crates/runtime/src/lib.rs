@@ -13,6 +13,7 @@ mod conversation;
 pub mod definitions;
 mod house;
 mod invoke;
+pub mod once;
 mod rooms;
 mod schema;
 pub mod secrets;
@@ -31,8 +32,8 @@ use std::{
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use toolgate_contract::{
-    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Person, Principal, Risk, SafetyClass, ToolDef,
-    WebRequest, WebResponse,
+    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Person, Principal, Risk, SafetyClass,
+    ToolDef, WebRequest, WebResponse,
 };
 use toolgate_guard::{definition::Found, secrets::Redactor};
 use toolgate_tools::{Protected, Workspace};
@@ -55,6 +56,7 @@ use crate::{
     conversation::Conversations,
     definitions::{Definitions, Imported, Offer, Origin, Registered},
     house::{House, SystemClock},
+    once::Effects,
     rooms::Quarters,
     secrets::{Broker, SecretPlaces},
     web::Gateway,
@@ -209,11 +211,13 @@ impl Runtime {
         let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden, gateway.clone()));
         let rules = config.policy.approvals.clone();
         let approvals = state.clone().map(|state| Approvals::new(state, store.clone(), rules, clock.clone()));
+        let effects = state.clone().map(|state| Effects::new(state, store.clone(), clock.clone()));
         let house = House {
             catalog,
             config,
             policy_digest,
             approvals,
+            effects,
             state,
             store,
             workspaces,
@@ -274,6 +278,11 @@ impl Runtime {
     /// Questions to people and their answers; none where nobody can be asked.
     pub fn approvals(&self) -> Option<&Approvals> {
         self.house.approvals.as_ref()
+    }
+
+    /// Effects that happen once; none where no keys are kept.
+    pub fn effects(&self) -> Option<&Effects> {
+        self.house.effects.as_ref()
     }
 
     /// Takes one call down the road.

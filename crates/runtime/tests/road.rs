@@ -159,6 +159,7 @@ async fn a_call_that_does_what_was_asked() {
         "structured": "hello", "code": null, "message": null, "remedy": null, "approval": null, "truncated": null,
         "labels": ["workspace", "trusted", "private"], "findings": [], "enforced": ["openat2_beneath", "read_only_workspace"],
         "effects": [{ "kind": "fs_read", "target": null }], "action": "code:read", "risk": "low",
+        "replayed": false,
         "elapsed_ms": outcome.elapsed_ms,
     });
     assert_eq!(serde_json::to_value(&outcome).unwrap(), expected);

@@ -135,6 +135,8 @@ pub struct Hands {
     pub timeout: Duration,
     /// How much may come out.
     pub caps: Caps,
+    /// What the caller calls the effect; whoever does it is told, so that it can tell a second try from a second wish.
+    pub key: Option<String>,
 }
 
 /// A body's only hands.
@@ -147,6 +149,11 @@ impl Cx {
     /// Hands for one call.
     pub fn new(hands: Hands) -> Self {
         Self { hands }
+    }
+
+    /// The key under which the effect happens once. To be passed on to whoever does it.
+    pub fn key(&self) -> Option<&str> {
+        self.hands.key.as_deref()
     }
 
     /// The workspace. Only for tools that declared files among their needs.

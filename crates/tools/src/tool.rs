@@ -81,6 +81,20 @@ pub enum Pace {
     Instant,
 }
 
+/// What became of an effect nobody knew about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reconciled<T> {
+    /// It happened; this is what it answers.
+    Happened(T),
+    /// It did not happen.
+    DidNotHappen,
+    /// Nobody can say.
+    CannotSay,
+}
+
+/// Finds out what became of the effect under the key in its hands. It changes nothing.
+pub type Reconcile = Arc<dyn Fn(&Cx, Value) -> Result<Reconciled<Output>, Fault> + Send + Sync>;
+
 /// A declaration and a body.
 #[derive(Clone)]
 pub struct Tool {
@@ -90,6 +104,8 @@ pub struct Tool {
     pub body: Arc<dyn Body>,
     /// How long that takes.
     pub pace: Pace,
+    /// How it finds out what became of an effect.
+    pub reconcile: Option<Reconcile>,
 }
 
 impl Tool {
@@ -110,7 +126,7 @@ impl Tool {
         };
         let command = |_: &I| None;
         let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
-        Self { def, body, pace: Pace::Blocking }
+        Self { def, body, pace: Pace::Blocking, reconcile: None }
     }
 
     /// A tool that starts a program. Which one, and what else that does, is read from the words it would start.
@@ -133,7 +149,7 @@ impl Tool {
             move |input: &I| vec![Effect { kind: EffectKind::Exec, target: line(input).program().map(str::to_owned) }];
         let command = move |input: &I| Some(command(input));
         let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
-        Self { def, body, pace: Pace::Blocking }
+        Self { def, body, pace: Pace::Blocking, reconcile: None }
     }
 
     /// A tool that touches nothing: a function of its input.
@@ -170,6 +186,25 @@ impl Tool {
         let action = |_: &I| None;
         let body = Arc::new(Meant { body: self.body, action, connection, types: PhantomData::<fn(I)> });
         Self { body, ..self }
+    }
+
+    /// Says how to find out what became of an effect whose answer was lost: a look, by its key, that changes nothing.
+    #[must_use]
+    pub fn reconciling<I, O>(
+        self,
+        look: impl Fn(&Cx, I) -> Result<Reconciled<Answer<O>>, Fault> + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: DeserializeOwned,
+        O: Serialize,
+    {
+        let reconcile = move |cx: &Cx, input: Value| match look(cx, serde_json::from_value(input).map_err(bad_input)?)?
+        {
+            Reconciled::Happened(answer) => Ok(Reconciled::Happened(answer.into_output()?)),
+            Reconciled::DidNotHappen => Ok(Reconciled::DidNotHappen),
+            Reconciled::CannotSay => Ok(Reconciled::CannotSay),
+        };
+        Self { reconcile: Some(Arc::new(reconcile)), ..self }
     }
 
     /// Says that a small input takes the body microseconds. Only for a tool that touches nothing.
@@ -209,7 +244,13 @@ where
     }
 
     fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault> {
-        let Answer { value, text, truncated } = (self.run)(cx, serde_json::from_value(input).map_err(bad_input)?)?;
+        (self.run)(cx, serde_json::from_value(input).map_err(bad_input)?)?.into_output()
+    }
+}
+
+impl<T: Serialize> Answer<T> {
+    fn into_output(self) -> Result<Output, Fault> {
+        let Self { value, text, truncated } = self;
         let structured = serde_json::to_value(value).map_err(|error| {
             Fault::failed(
                 "bad_output",

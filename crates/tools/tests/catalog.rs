@@ -327,6 +327,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
         stop: StopFlag::default(),
         timeout: tool.def.timeout,
         caps: tool.def.caps,
+        key: None,
     });
     tool.body.run(&cx, arguments)
 }

@@ -91,6 +91,7 @@ impl Cage {
             stop: StopFlag::default(),
             timeout: Duration::from_secs(30),
             caps: tool.def.caps,
+            key: None,
         });
         tool.body.run(&cx, arguments)
     }

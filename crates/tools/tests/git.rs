@@ -89,6 +89,7 @@ impl Bench {
             stop: StopFlag::default(),
             timeout: tool.def.timeout,
             caps: tool.def.caps,
+            key: None,
         });
         let result = tool.body.run(&cx, arguments);
         match &result {

@@ -106,7 +106,7 @@ pub fn found(kind: owasp::Kind, rule: &str, span: &Range<usize>, detail: impl As
     Finding {
         kind: kind.as_str().into(),
         rule: rule.into(),
-        owasp: owasp::of(kind, rule),
+        owasp: owasp::of(kind, rule).into(),
         span: Span { start: span.start, end: span.end },
         detail: (!detail.is_empty()).then_some(detail),
     }

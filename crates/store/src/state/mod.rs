@@ -97,6 +97,9 @@ pub trait State: Send + Sync {
     /// Finds effects whose holder died while it was at them, and gives those that this call made unknown.
     fn orphaned(&self, now_ms: u64) -> Answered<'_, Vec<Once>>;
 
+    /// One effect.
+    fn effect(&self, key: OnceKey) -> Answered<'_, Option<Once>>;
+
     /// Effects, those changed last first.
     fn effects(&self, filter: EffectFilter) -> Answered<'_, Vec<Once>>;
 

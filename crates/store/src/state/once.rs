@@ -122,7 +122,7 @@ pub(super) fn resolve(
     if changed == 1 { get(tx, key) } else { Ok(None) }
 }
 
-fn get(tx: &Transaction<'_>, key: &OnceKey) -> Result<Option<Once>, Trouble> {
+pub(super) fn get(tx: &Transaction<'_>, key: &OnceKey) -> Result<Option<Once>, Trouble> {
     let sql = "SELECT * FROM once WHERE agent = ?1 AND tool = ?2 AND key = ?3";
     Ok(tx.query_row(sql, params![&*key.agent.0, key.tool, key.key], once).optional()?)
 }

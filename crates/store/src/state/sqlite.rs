@@ -169,6 +169,10 @@ impl State for SqliteState {
         .boxed()
     }
 
+    fn effect(&self, key: OnceKey) -> Answered<'_, Option<Once>> {
+        self.ask(move |db| db.read(|tx| once::get(tx, &key))).boxed()
+    }
+
     fn effects(&self, filter: EffectFilter) -> Answered<'_, Vec<Once>> {
         self.ask(move |db| db.read(|tx| once::list(tx, &filter))).boxed()
     }

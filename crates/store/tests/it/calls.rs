@@ -61,6 +61,7 @@ pub(crate) fn read(id: &str) -> End {
         effects: record.effects.clone(),
         action: record.action.clone(),
         risk: record.risk,
+        replayed: false,
         elapsed_ms: 3,
     };
     End { at_ms: AT + 3, record, outcome, raw: None, begun: false }

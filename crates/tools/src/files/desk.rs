@@ -140,6 +140,7 @@ impl Desk {
             stop: self.stop.clone(),
             timeout: tool.def.timeout,
             caps,
+            key: None,
         })
     }
 

@@ -62,6 +62,7 @@ impl Stage {
             stop: self.stop.clone(),
             timeout: tool.def.timeout,
             caps: tool.def.caps,
+            key: None,
         });
         let result = tool.body.run(&cx, arguments);
         if let Err(fault) = &result {

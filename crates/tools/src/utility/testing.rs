@@ -22,6 +22,7 @@ pub(super) fn call(tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault
         stop: StopFlag::default(),
         timeout: tool.def.timeout,
         caps: tool.def.caps,
+        key: None,
     });
     assert_eq!(tool.body.effects(&arguments), Ok(Vec::new()), "{arguments}");
     let result = tool.body.run(&cx, arguments);
