@@ -26,6 +26,7 @@ use crate::{
     definitions::{Definitions, Offer},
     once::Effects,
     rooms::Quarters,
+    standing::Trust,
     web::Gateway,
 };
 
@@ -71,6 +72,7 @@ pub(crate) struct House {
     pub(crate) policy_digest: Digest,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) state: Option<Arc<dyn State>>,
+    pub(crate) trust: Trust,
     pub(crate) approvals: Option<Approvals>,
     pub(crate) effects: Option<Effects>,
     pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
@@ -123,7 +125,7 @@ impl House {
     pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
         let def = &entry.tool.def;
         let risk = self.policy().actions.risk(&def.action);
-        decide(self.policy(), agent, &Request { risk, ..Request::of(def) })
+        decide(self.policy(), self.trust.at(agent, def.category), &Request { risk, ..Request::of(def) })
     }
 
     /// The tools this agent may know of, by name.

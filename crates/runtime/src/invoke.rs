@@ -71,6 +71,9 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
         fatal = fatal.or_else(|| Some(Fatal::StoreLost(error.to_string())));
         outcome = unrecorded(outcome, trip.begun, error.into());
     }
+    if let Some(entry) = house.catalog().get(&call.tool) {
+        house.trust.saw(&call.agent, entry.tool.def.category, &outcome).await;
+    }
     Ended { outcome, fatal }
 }
 
@@ -106,6 +109,7 @@ struct Trip {
 }
 
 async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Result<Cleaned, Stop> {
+    house.trust.meet(&call.agent).await?;
     let catalog = house.catalog();
     let (agent, entry) = find(house, &catalog, call)?;
     may_know(house, agent, entry)?;
@@ -188,7 +192,7 @@ fn admit_and_clean(
     Ok(cleaned)
 }
 
-/// The agent and the tool, if there are such.
+/// The agent, as it stands in the category of the tool, and the tool, if there are such.
 fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
     let agent = house.agent(&call.agent)?;
     let Some(entry) = catalog.find(&call.tool)? else {
@@ -199,7 +203,7 @@ fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a 
         };
         return Err(Fault::refused("unknown_tool", format!("there is no tool `{}`", shown(&call.tool)), remedy));
     };
-    Ok((agent, entry))
+    Ok((house.trust.at(agent, entry.tool.def.category), entry))
 }
 
 /// Decided before the arguments are looked at: what an agent may not use does not explain itself to it.

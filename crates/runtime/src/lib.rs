@@ -17,6 +17,7 @@ pub mod once;
 mod rooms;
 mod schema;
 pub mod secrets;
+mod standing;
 mod terminals;
 pub mod tokens;
 mod turn;
@@ -41,6 +42,7 @@ use toolgate_tools::{Protected, Workspace};
 pub use catalog::BadTool;
 pub use house::{Fatal, Watch};
 pub use rooms::{hidden_from_rooms, protected_in};
+pub use standing::Trust;
 pub use toolgate_contract as contract;
 pub use toolgate_egress as egress;
 pub use toolgate_sandbox as sandbox;
@@ -212,12 +214,14 @@ impl Runtime {
         let rules = config.policy.approvals.clone();
         let approvals = state.clone().map(|state| Approvals::new(state, store.clone(), rules, clock.clone()));
         let effects = state.clone().map(|state| Effects::new(state, store.clone(), clock.clone()));
+        let trust = Trust::new(&config.policy, state.clone(), store.clone(), clock.clone());
         let house = House {
             catalog,
             config,
             policy_digest,
             approvals,
             effects,
+            trust,
             state,
             store,
             workspaces,
@@ -280,6 +284,11 @@ impl Runtime {
         self.house.approvals.as_ref()
     }
 
+    /// What is known about agents, and how far they are trusted.
+    pub fn trust(&self) -> &Trust {
+        &self.house.trust
+    }
+
     /// Effects that happen once; none where no keys are kept.
     pub fn effects(&self) -> Option<&Effects> {
         self.house.effects.as_ref()
@@ -335,7 +344,7 @@ impl Runtime {
         invoke::declassify(&self.house, agent, values, by).await
     }
 
-    /// The tools this agent may know of, by name.
+    /// The tools this agent may know of, by name, as far as its standing is known: [`Trust::look`] asks again.
     pub fn definitions(&self, agent: &AgentName) -> Result<Vec<Listed>, Fault> {
         self.house.refresh();
         let catalog = self.house.catalog();
