@@ -278,7 +278,7 @@ async fn a_result_whose_end_cannot_be_recorded_is_not_handed_out() {
 async fn a_tool_that_wants_a_key_does_not_run_without_one() {
     let keyed = ToolDef { idempotency: Idempotency::Required, ..probe() };
     let house = house(vec![writing(keyed, |_, _| panic!("it must not run"))]);
-    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Refused, Some("idempotency_unavailable")));
+    assert_eq!(short(&house.call("probe", json!({ "text": "x" })).await), (Status::Failed, Some("key_required")));
     assert_eq!(house.store.begun.lock().unwrap().len(), 0);
 }
 
