@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolgate_contract::{
-    ActionType, AgentName, Digest, End, Fault, Intent, Note, Outcome, SafetyClass, SourceLine, Status, ToolDef,
+    ActionType, AgentName, Digest, End, Fault, Intent, Note, Outcome, SafetyClass, SourceLine, Status, ToolDef, Verdict,
 };
 use toolgate_gate::Sourced;
 use toolgate_runtime::{
@@ -64,7 +64,8 @@ impl Machine {
             config.policy.rules.allowed.tools.insert(name.to_owned(), SourceLine::built_in());
         }
         let rooms = data.map(Path::to_owned);
-        let setup = Setup { config, store: Arc::new(Forgetful), tools, hidden: Vec::new(), rooms, secrets: None };
+        let setup =
+            Setup { config, store: Arc::new(Forgetful), tools, hidden: Vec::new(), rooms, secrets: None, state: None };
         Runtime::open(setup).unwrap()
     }
 
@@ -355,7 +356,7 @@ async fn a_name_that_looks_like_another_is_an_error_and_one_that_is_near_is_told
             "{near}"
         );
         // The person who pins it is told.
-        assert_eq!(machine.pins().show(&registered.name).unwrap().told, [near.clone()]);
+        assert_eq!(machine.pins().show(&registered.name).unwrap().told, std::slice::from_ref(near));
     }
     assert_eq!(check("tides").near, Vec::<String>::new());
 
@@ -397,16 +398,18 @@ async fn an_imported_tool_says_nothing_about_its_own_class() {
     let unclassified = Imported::new(harmless.clone(), |_, input| Ok(Answer::new(input)));
     runtime.register_imported(weather(), &[unclassified]).unwrap();
     // Nobody has classified it, so people are asked, whatever it claims and whatever list allows it.
-    let asked = call(&runtime, "weather__forecast").await;
-    assert_eq!((asked.status, asked.code.as_deref()), (Status::Pending, Some("approval_required")), "{asked:?}");
+    let explain = |runtime: &Runtime, tool: &str| {
+        let explained = runtime.explain(&runtime.call(&agent(), tool, json!({ "place": "here" }))).unwrap();
+        (explained.decided.verdict, explained.class)
+    };
+    assert_eq!(explain(&runtime, "weather__forecast"), (Verdict::Ask, SafetyClass::Privileged));
 
     // The operator's word makes it milder, but not milder than talking to somebody.
     let terms = Terms { action: ActionType::CodeRead, safety: SafetyClass::Read };
     let classified = Imported::new(harmless.clone(), |_, input| Ok(Answer::new(input))).under(terms.clone());
     runtime.register_imported(weather(), &[classified]).unwrap();
     assert_eq!(call(&runtime, "weather__forecast").await.status, Status::Done);
-    let explained = runtime.explain(&runtime.call(&agent(), "weather__forecast", json!({ "place": "x" }))).unwrap();
-    assert_eq!(explained.class, SafetyClass::Network);
+    assert_eq!(explain(&runtime, "weather__forecast"), (Verdict::Allow, SafetyClass::Network));
 
     // Its own word makes it stricter.
     let mut harmful = alerts();
@@ -415,7 +418,7 @@ async fn an_imported_tool_says_nothing_about_its_own_class() {
     let runtime = other.start();
     let tool = Imported::new(harmful, |_, input| Ok(Answer::new(input))).under(terms);
     runtime.register_imported(weather(), &[tool]).unwrap();
-    assert_eq!(call(&runtime, "weather__alerts").await.status, Status::Pending);
+    assert_eq!(explain(&runtime, "weather__alerts"), (Verdict::Ask, SafetyClass::Network));
 }
 
 #[tokio::test]
