@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use futures_util::future::BoxFuture;
-use toolgate_contract::{AgentName, End, Intent, Note};
+use toolgate_contract::{AgentName, End, Intent, Note, Person};
 use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
     config::{Config, PROJECT_FILE, Sources, parse_duration},
@@ -87,8 +87,27 @@ impl Place {
     /// Opens a runtime that only answers questions: nothing is written, not even a data directory.
     pub(crate) fn look(&self, agent: &str) -> Result<Runtime, Problem> {
         let sources = self.sources(agent, None)?;
-        runtime(load(&sources)?, sources, Arc::new(NoRecord), None)
+        let config = load(&sources)?;
+        // What agents have earned is part of the answer.
+        let earns = config.policy.trust.moves() && sources.data_dir.join("state.db").exists();
+        let state = earns.then(|| SqliteState::open(&sources.data_dir)).transpose()?;
+        let runtime = runtime(config, sources, Arc::new(NoRecord), state.map(|state| Arc::new(state) as Arc<dyn State>))?;
+        executor()?.block_on(runtime.trust().look(&AgentName::from(agent)))?;
+        Ok(runtime)
     }
+}
+
+/// The person at this command line: the user of the operating system.
+pub(crate) fn person() -> Person {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    // The system's own list, not the environment: a variable says whatever it was told to.
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid).then_some(name)
+    });
+    Person::from(&*format!("user:{}", name.unwrap_or(&uid)))
 }
 
 /// Milliseconds since 1970.

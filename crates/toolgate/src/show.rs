@@ -55,6 +55,12 @@ pub(crate) fn reader_left(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
+/// A moment, in UTC.
+pub(crate) fn when(at_ms: u64) -> String {
+    let at = i64::try_from(at_ms).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+    at.map_or_else(|| at_ms.to_string(), |at| at.strftime("%F %T").to_string())
+}
+
 /// Columns under their heads, each as wide as its widest cell.
 pub(crate) fn table<const N: usize>(
     head: [&str; N],

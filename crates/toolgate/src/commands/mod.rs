@@ -16,7 +16,9 @@ mod scan;
 mod secrets;
 mod serve;
 mod shell;
+mod tokens;
 mod tools;
+mod trust;
 mod turn;
 mod url;
 
@@ -37,6 +39,7 @@ pub(crate) enum Command {
     Explain(explain::Explain),
     Approvals(approvals::Approvals),
     Audit(audit::Audit),
+    Trust(trust::Trust),
     Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
     Url(url::Url),
@@ -44,6 +47,7 @@ pub(crate) enum Command {
     Flow(flow::Flow),
     Connections(connections::Connections),
     Secrets(secrets::Secrets),
+    Tokens(tokens::Tokens),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -59,6 +63,7 @@ impl Command {
             Self::Explain(command) => command.run(place),
             Self::Approvals(command) => command.run(place),
             Self::Audit(command) => command.run(place),
+            Self::Trust(command) => command.run(place),
             Self::Sandbox(command) => command.run(place),
             Self::Shell(command) => command.run(),
             Self::Url(command) => command.run(place),
@@ -66,6 +71,7 @@ impl Command {
             Self::Flow(command) => command.run(),
             Self::Connections(command) => command.run(place),
             Self::Secrets(command) => command.run(place),
+            Self::Tokens(command) => command.run(place),
             Self::Doctor(command) => command.run(place),
             Self::Completions(command) => command.run(),
         }

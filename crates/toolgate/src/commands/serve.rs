@@ -2,30 +2,45 @@
 
 use std::{
     io::{IsTerminal, stdin},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
 };
 
 use clap::Args;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use toolgate_console::Console;
 use toolgate_contract::AgentName;
 use toolgate_runtime::store::Store as _;
 
 use crate::{problem::Problem, setup, setup::Place, show};
 
-/// Serve the tools to an MCP client
+/// Where the console is unless somebody says otherwise.
+const CONSOLE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7433);
+
+/// Serve the tools to an MCP client, and the console to people
 ///
 /// With no config it starts safe and useful: one agent, `default`, at level standard, in the current directory. When
-/// standard input is a pipe it speaks MCP there; on a terminal it prints what it serves and what to paste into an MCP
-/// client.
+/// standard input is a pipe it speaks MCP there; on a terminal it prints what to paste into an MCP client and serves the
+/// console: an HTTP API, and a page on which people watch calls and answer questions. The link to log in is printed once.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  toolgate serve                                   what is served, and what to paste into a client
-  toolgate serve --stdio --workspace ~/project     what the client runs")]
+  toolgate serve                                   the console, and what to paste into a client
+  toolgate serve --stdio --workspace ~/project     what the client runs
+  toolgate serve --stdio --http 127.0.0.1:7433     the same, with the console
+  toolgate serve --http 0.0.0.0:7433 --http-host https://tools.example.org    behind a proxy that does TLS")]
 pub(crate) struct Serve {
     /// Speak MCP on standard input and output, also on a terminal
     #[arg(long)]
     stdio: bool,
+    /// Serve the console at this address; on a terminal 127.0.0.1:7433 if left out
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// Another name the console is reached under: a host name, or an origin such as https://tools.example.org
+    #[arg(long, value_name = "HOST", requires = "http")]
+    http_host: Vec<String>,
     /// The agent that is served
     #[arg(long, default_value = "default")]
     agent: String,
@@ -39,17 +54,66 @@ impl Serve {
         let opened = place.open(&self.agent, self.workspace.as_deref())?;
         let agent = AgentName::from(&*self.agent);
         let tools = opened.runtime.definitions(&agent)?;
-        if !self.stdio && stdin().is_terminal() {
+        let (watched, asked) = (stdin().is_terminal(), self.http.is_some());
+        let speaks_mcp = self.stdio || (!watched && !asked);
+        let http = self.http.or((!speaks_mcp).then_some(CONSOLE));
+        if watched && !self.stdio {
             let names: Vec<_> = tools.iter().map(|tool| &*tool.def.name).collect();
             show::line(&self.page(place, &opened, &names)?)?;
-            return Ok(ExitCode::SUCCESS);
         }
         let executor = setup::executor()?;
-        let served = executor.block_on(toolgate_mcp::serve_stdio(opened.runtime.clone(), agent));
+        let served = executor.block_on(async {
+            let stop = CancellationToken::new();
+            let console = match http {
+                Some(address) => Some(self.console(place, &opened, address, stop.clone()).await?),
+                None => None,
+            };
+            let served = if speaks_mcp {
+                let served = toolgate_mcp::serve_stdio(opened.runtime.clone(), agent).await;
+                served.map_err(|error| Problem::usage(format!("MCP on standard input and output failed: {error}")))
+            } else {
+                told_to_stop().await
+            };
+            stop.cancel();
+            if let Some(console) = console {
+                console.await.map_err(|error| Problem::usage(format!("the console failed: {error}")))?;
+            }
+            served
+        });
         executor.block_on(opened.store.close())?;
         executor.shutdown_timeout(setup::PATIENCE);
-        served.map_err(|error| Problem::usage(format!("MCP on standard input and output failed: {error}")))?;
-        Ok(ExitCode::SUCCESS)
+        served.map(|()| ExitCode::SUCCESS)
+    }
+
+    /// Opens the console, prints how to get in, and serves it until it is told to stop.
+    async fn console(
+        &self,
+        place: &Place,
+        opened: &setup::Opened,
+        address: SocketAddr,
+        stop: CancellationToken,
+    ) -> Result<tokio::task::JoinHandle<()>, Problem> {
+        let setup = toolgate_console::Setup {
+            runtime: opened.runtime.clone(),
+            state: opened.state.clone(),
+            store: opened.store.clone(),
+            data_dir: place.data_dir()?,
+            hosts: self.http_host.clone(),
+        };
+        let console = Console::bind(setup, address).await.map_err(|error| {
+            Problem::usage(format!(
+                "the console cannot be served at {address}: {error}; choose another with --http ADDR"
+            ))
+        })?;
+        if !console.address().ip().is_loopback() {
+            tracing::warn!(
+                "the console is reached from other machines, without TLS: put a proxy before it that does it"
+            );
+        }
+        // Not on standard output: that belongs to MCP.
+        let link = console.login_link(&setup::person()).await?;
+        anstream::eprintln!("Console: http://{}\nLog in once, within ten minutes: {link}", console.address());
+        Ok(tokio::spawn(console.serve(stop)))
     }
 
     /// What a person at a terminal wants to know.
@@ -87,7 +151,7 @@ Paste this into your MCP client's config:
 
 {paste:#}
 
-Then the client starts Toolgate by itself. To see what happened: toolgate audit tail",
+Then the client starts Toolgate by itself. To see what happened: toolgate audit tail, or the console.",
             version = env!("CARGO_PKG_VERSION"),
             count = tools.len(),
             workspace = workspace.display(),
@@ -95,4 +159,14 @@ Then the client starts Toolgate by itself. To see what happened: toolgate audit 
             tools = tools.join(", "),
         ))
     }
+}
+
+/// Waits for the signals that end a server.
+async fn told_to_stop() -> Result<(), Problem> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => pressed?,
+        _ = terminated.recv() => {}
+    }
+    Ok(())
 }
