@@ -293,14 +293,15 @@ fn leads_to_secrets(text: &str) -> bool {
         "application_default_credentials",
         "env file contents",
     ];
-    let lower = text.to_lowercase();
+    // What is public opens nothing.
+    let lower = text.to_lowercase().replace("id_rsa.pub", "").replace("id_ed25519.pub", "");
     FILES.iter().any(|file| lower.contains(file)) || reads_env(&lower)
 }
 
 /// `.env` is a name many tools mention; to have it read is another thing.
 fn reads_env(lower: &str) -> bool {
     lower.match_indices(".env").any(|(at, name)| {
-        let is_whole = !lower[at + name.len()..].starts_with(|c: char| c.is_alphanumeric());
+        let is_whole = !lower[at + name.len()..].trim_start_matches('.').starts_with(|c: char| c.is_alphanumeric());
         let before = &lower[lower.floor_char_boundary(at.saturating_sub(40))..at];
         is_whole
             && ["read ", "open ", "cat ", "content of", "contents of", "include "]
@@ -484,11 +485,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_parameters_that_ask_for_too_much() {
+    fn what_leads_to_secrets_or_asks_for_too_much() {
         for name in ["system_prompt", "conversationHistory", "chain-of-thought", "contentFromId_rsa", "etc_passwd"] {
             let found = scan(&tool(json!({ "inputSchema": { "properties": { name: {} } } })));
             assert_eq!(found.len(), 1, "{name}: {found:?}");
         }
+        check(&tool(json!({ "description": "Read the contents of a .env.example file." })), &[]);
+        check(&tool(json!({ "description": "Read the .env file." })), &[("secret_path", "/description")]);
+        check(&tool(json!({ "description": "Give it your id_ed25519.pub." })), &[]);
         for name in ["ssh_id", "private_key", "prompt", "message", "context", "token", "env"] {
             check(&tool(json!({ "inputSchema": { "properties": { name: {} } } })), &[]);
         }
