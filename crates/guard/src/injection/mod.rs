@@ -17,6 +17,7 @@ mod scout;
 use std::{collections::BTreeSet, ops::Range};
 
 use lexicon::{Idea, Seen};
+use model::Model;
 use scout::{Form, Part};
 
 /// Points from which a text is suspicious.
@@ -24,12 +25,10 @@ pub const SUSPICIOUS: u32 = 60;
 /// Points from which a text is malicious.
 pub const MALICIOUS: u32 = 120;
 
-/// Odds from which a piece sounds like an injection, whatever the rules say. At these, two of a hundred ordinary texts that
-/// were written to look like attacks are taken for one.
-const SOUNDS_LIKE: f32 = 1.4;
-/// Odds below which a piece sounds so ordinary that the rules are not believed.
-const SOUNDS_ORDINARY: f32 = 0.3;
-/// Points for each unit of the odds above [`SOUNDS_LIKE`].
+/// Odds below which a piece sounds so ordinary that the rules are not believed; at nothing and above it sounds like an
+/// injection, whatever the rules say.
+const SOUNDS_ORDINARY: f32 = -1.0;
+/// Points for each unit of the odds above nothing.
 const PER_ODDS: f32 = 20.0;
 
 /// Folded at once; parts that are longer are read in pieces that overlap.
@@ -71,14 +70,19 @@ pub struct Judged {
 
 /// Judges a text. Pure, and linear in its length.
 pub fn judge(text: &str) -> Judged {
+    judge_by(&Model::embedded(), text)
+}
+
+/// Judges a text by weights that are not the embedded ones, so that those who train them can measure them.
+pub fn judge_by(model: &Model<'_>, text: &str) -> Judged {
     let mut worst = 0;
     let mut hits: Vec<Hit> = Vec::new();
-    for Part { range, form } in scout::parts(text) {
+    for Part { range, form } in scout::parts(text, model) {
         for piece in pieces(text, range) {
             let (points, found) = match form {
-                Form::Plain => judge_piece(text, piece),
+                Form::Plain => judge_piece(model, text, piece),
                 Form::Link => judge_links(text, piece),
-                _ => judge_encoded(text, piece, form),
+                _ => judge_encoded(model, text, piece, form),
             };
             worst = worst.max(points);
             if hits.len() < MOST_HITS {
@@ -112,7 +116,7 @@ fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>>
 }
 
 /// The points of one piece and what gave them.
-fn judge_piece(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
+fn judge_piece(model: &Model<'_>, text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
     let folded = fold::fold(&text[piece.clone()]);
     let seen = lexicon::find(&folded.text);
     let (mut ruled, mut sure) = (0, 0);
@@ -121,27 +125,30 @@ fn judge_piece(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
         let span = piece.start + span.start..piece.start + span.end;
         Hit { rule, span, owasp, detail }
     };
-    for found in rules::matches(&folded.text, &seen) {
+    let matched = rules::matches(&folded.text, &seen);
+    for found in &matched {
         ruled += found.rule.weight;
-        hits.push(hit(found.rule.id, found.rule.owasp, folded.origin(found.range), found.rule.says.to_owned()));
+        hits.push(hit(found.rule.id, found.rule.owasp, folded.origin(found.range.clone()), found.rule.says.to_owned()));
     }
     for word in folded.spelled.iter().filter(|word| encoded::holds_order(&folded.text[(*word).clone()])) {
         sure += encoded::WEIGHT;
         let detail = "spells its words out letter by letter".to_owned();
         hits.push(hit("spelled_out", "ASI01", folded.origin(word.clone()), detail));
     }
-    let heard = model::worst(&folded.text, &seen);
+    let heard = model.worst(&folded.text, &seen);
     let mut ruled = in_voice(ruled, &seen);
     // The table has hardly been trained on scripts other than Latin, so there it is not asked for doubts. Nor is it where
-    // several rules agree: what stands around an order can be made to sound as ordinary as one likes.
-    let agree = hits.iter().map(|hit| hit.rule).collect::<BTreeSet<_>>().len() > 1;
+    // rules agree and nothing speaks of security: what stands around an order can be made to sound as ordinary as
+    // one likes.
+    let talks = seen.iter().any(|word| word.idea == Idea::SecurityTalk);
+    let agree = !talks && rules::agree(&matched);
     if heard.odds < SOUNDS_ORDINARY && !agree && is_latin(&folded.text) {
         ruled = ruled.min(SUSPICIOUS - 1);
     }
     let mut score = ruled + sure;
-    if heard.odds >= SOUNDS_LIKE {
-        score += SUSPICIOUS + ((heard.odds - SOUNDS_LIKE) * PER_ODDS) as u32;
-        let detail = format!("sounds like known injections, at odds of {:.1}", heard.odds);
+    if heard.odds >= 0.0 {
+        score += SUSPICIOUS + (heard.odds * PER_ODDS) as u32;
+        let detail = format!("sounds like known injections, {:.1} above the bar", heard.odds);
         hits.push(hit("sounds_like_injection", "ASI01", folded.origin(heard.window), detail));
     }
     (score, hits)
@@ -170,9 +177,9 @@ fn is_latin(folded: &str) -> bool {
 }
 
 /// What an encoded piece says, judged; that it was encoded counts too.
-fn judge_encoded(text: &str, piece: Range<usize>, form: Form) -> (u32, Vec<Hit>) {
+fn judge_encoded(model: &Model<'_>, text: &str, piece: Range<usize>, form: Form) -> (u32, Vec<Hit>) {
     let Some(inner) = encoded::open(&text[piece.clone()], form) else { return (0, Vec::new()) };
-    let (points, found) = judge_piece(&inner, 0..inner.len());
+    let (points, found) = judge_piece(model, &inner, 0..inner.len());
     if points < SUSPICIOUS / 2 {
         return (0, Vec::new());
     }

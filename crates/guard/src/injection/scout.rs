@@ -1,18 +1,23 @@
 //! The quick look over all of a text: which parts of it are worth reading.
 //!
-//! One pass of an automaton over the raw bytes finds what is telling alone: tokens of chat templates, the phrases every
-//! attack begins with, and how the words of an order look when they are spelled with digits, letter by letter, or
-//! encoded. A second pass sums what each word has been seen to mean ([`gate`]). Where letters of several alphabets or
-//! characters nobody sees stand among Latin letters, the part is read whatever it says. Everything else is let through.
+//! One pass over the raw bytes does two things. It looks for what is telling alone: tokens of chat templates, the phrases
+//! every attack begins with, and how the words of an order look when they are spelled with digits, letter by letter, or
+//! encoded; a small filter over four bytes in a row says where one of them may begin. And it sums what each word has been
+//! seen to mean ([`gate`]). A text that is short is read whatever it says: reading it costs little. Where letters of several
+//! alphabets or characters nobody sees stand among Latin letters, the part is read too. Everything else is let through.
 
 use std::{ops::Range, sync::LazyLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 
-use super::{encoded, fold, gate};
+use super::{encoded, fold, gate, model::Model};
 
 /// How far around an anchor text is read, in bytes.
 const AROUND: usize = 400;
+/// How far around blocks the gate stops at text is read, in bytes.
+const AROUND_STOP: usize = 64;
+/// A text up to this length in bytes is read whatever it says.
+const SHORT: usize = 256;
 
 /// A part to read, and what it may be encoded in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,16 +39,43 @@ pub(super) enum Form {
 }
 
 /// The parts of the text worth reading, in order; those read the same way do not overlap.
-pub(super) fn parts(text: &str) -> Vec<Part> {
-    let anchors = &*ANCHORS;
+pub(super) fn parts(text: &str, model: &Model<'_>) -> Vec<Part> {
     let mut parts = Parts { text, list: Vec::new() };
-    for hit in anchors.automaton.find_iter(text) {
-        parts.add(hit.start()..hit.end(), anchors.forms[hit.pattern().as_usize()]);
+    if text.len() <= SHORT {
+        parts.add_plain(0..text.len());
     }
-    gate::stops(text, |range| parts.add_plain(range));
+    scan(&mut parts, model);
     odd_letters(text, |range| parts.add(range, Form::Plain));
     parts.list.sort_by_key(|part| (part.form as u8, part.range.start));
     merge(parts.list)
+}
+
+/// The pass over the bytes, block by block.
+fn scan(parts: &mut Parts<'_>, model: &Model<'_>) {
+    let (anchors, bytes) = (&*ANCHORS, parts.text.as_bytes());
+    let (mut reader, mut last) = (gate::Reader::new(), 0);
+    for start in (0..bytes.len()).step_by(gate::BLOCK) {
+        let end = (start + gate::BLOCK).min(bytes.len());
+        for (i, prefix) in bytes[start..(end + PREFIX - 1).min(bytes.len())].windows(PREFIX).enumerate() {
+            if anchors.may_begin([prefix[0], prefix[1], prefix[2], prefix[3]]) {
+                anchors.look(start + i, parts);
+            }
+        }
+        let (block, mut sum) = (&bytes[start..end], 0);
+        if block.is_ascii() {
+            sum += block.iter().map(|byte| reader.weigh_ascii(*byte, model)).sum::<i32>();
+        } else {
+            block.iter().for_each(|byte| reader.read(*byte, |index| sum += model.gate_weight(index)));
+        }
+        if end == bytes.len() {
+            reader.end(|index| sum += model.gate_weight(index));
+        }
+        if last + sum >= model.gate_least() {
+            let from = start.saturating_sub(gate::BLOCK + AROUND_STOP);
+            parts.add_plain(from..(end + AROUND_STOP).min(bytes.len()));
+        }
+        last = sum;
+    }
 }
 
 struct Parts<'a> {
@@ -127,8 +159,39 @@ fn odd_letters(text: &str, mut tell: impl FnMut(Range<usize>)) {
 }
 
 struct Anchors {
+    /// One bit for every hash of the first bytes of an anchor.
+    filter: [u64; 1 << (FILTER_BITS - 6)],
     automaton: AhoCorasick,
     forms: Vec<Form>,
+}
+
+/// Bytes of an anchor the filter knows; no anchor is shorter.
+const PREFIX: usize = 4;
+const FILTER_BITS: u32 = 16;
+
+impl Anchors {
+    /// Whether an anchor may begin with these bytes.
+    #[inline(always)]
+    fn may_begin(&self, prefix: [u8; PREFIX]) -> bool {
+        let (word, bit) = filter_place(prefix);
+        self.filter[word] >> bit & 1 == 1
+    }
+
+    /// Adds the longest anchor that begins here.
+    #[cold]
+    fn look(&self, at: usize, parts: &mut Parts<'_>) {
+        let here = Input::new(parts.text.as_bytes()).range(at..).anchored(Anchored::Yes);
+        if let Some(hit) = self.automaton.find(here) {
+            parts.add(hit.start()..hit.end(), self.forms[hit.pattern().as_usize()]);
+        }
+    }
+}
+
+/// Where the filter keeps these bytes. Letters of either case share a place, and so do some signs.
+#[inline(always)]
+fn filter_place(prefix: [u8; PREFIX]) -> (usize, u32) {
+    let hash = (u32::from_le_bytes(prefix) | 0x2020_2020).wrapping_mul(0x9e37_79b1) >> (32 - FILTER_BITS);
+    ((hash >> 6) as usize, hash & 63)
 }
 
 #[expect(clippy::expect_used, reason = "the lists are constants, and a test builds the automaton")]
@@ -136,13 +199,20 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     let plain = TOKENS.iter().map(|token| (Form::Plain, token.as_bytes().to_vec()));
     let links = LINKS.iter().map(|opening| (Form::Link, opening.as_bytes().to_vec()));
     let (forms, words): (Vec<Form>, Vec<Vec<u8>>) = plain.chain(links).chain(encoded::spellings()).unzip();
+    let mut filter = [0; 1 << (FILTER_BITS - 6)];
+    for word in &words {
+        if let Some(prefix) = word.first_chunk() {
+            let (word, bit) = filter_place(*prefix);
+            filter[word] |= 1 << bit;
+        }
+    }
     let automaton = AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
+        .start_kind(StartKind::Anchored)
         .ascii_case_insensitive(true)
-        .kind(Some(AhoCorasickKind::DFA))
         .build(&words)
         .expect("the anchors are few");
-    Anchors { automaton, forms }
+    Anchors { filter, automaton, forms }
 });
 
 /// How a link to elsewhere opens.
@@ -168,20 +238,40 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[(&str, Form)]) {
-        let parts = parts(text);
+        let parts = parts(text, &Model::embedded());
         let found: Vec<(&str, Form)> = parts.iter().map(|part| (&text[part.range.clone()], part.form)).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
+    fn every_anchor_passes_the_filter() {
+        let anchors = TOKENS.iter().chain(LINKS).map(|word| word.as_bytes().to_vec());
+        for word in anchors.chain(encoded::spellings().into_iter().map(|(_, word)| word)) {
+            assert!(word.len() >= PREFIX, "{word:?}");
+            let text = format!("{}{}", "- ".repeat(600), String::from_utf8_lossy(&word).to_ascii_uppercase());
+            let found = parts(&text, &Model::new(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f]))
+                .iter()
+                .any(|part| part.range.end == text.len());
+            assert!(found, "{text}");
+        }
+    }
+
+    #[test]
     fn what_holds_no_anchor_is_let_through() {
-        check("fn main() { println!(\"hello\"); }", &[]);
+        check(&"fn main() { println!(\"hello\"); }\n".repeat(20), &[]);
+    }
+
+    #[test]
+    fn a_short_text_is_read_whatever_it_says() {
+        let text = "-".repeat(SHORT);
+        check(&text, &[(&text, Form::Plain)]);
+        check(&"-".repeat(SHORT + 1), &[]);
     }
 
     #[test]
     fn the_text_around_an_anchor_is_read() {
         let text = format!("{}<|im_start|>{}", ". ".repeat(2000), ". ".repeat(2000));
-        let parts = parts(&text);
+        let parts = parts(&text, &Model::embedded());
         let [Part { range, form: Form::Plain }] = parts.as_slice() else { panic!("{parts:?}") };
         assert!(range.start <= 3600 && range.end >= 4405 && range.len() < 2000, "{range:?}");
     }
