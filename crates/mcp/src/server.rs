@@ -102,6 +102,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
+        let told = |fault| told(ErrorCode::INTERNAL_ERROR, fault);
+        self.runtime.trust().look(&self.agent).await.map_err(told)?;
         let page = page(self.definitions()?, cursor.as_deref(), PAGE)?;
         let meta = self.meta(&context);
         Ok(ListToolsResult {
