@@ -279,8 +279,8 @@ fn tells_of_secrets(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(tells_of_secrets),
         Value::Object(fields) => {
-            let quotes = fields.contains_key("text")
-                && fields.get("path").and_then(Value::as_str).is_some_and(|path| shell::is_secret(path));
+            let quotes =
+                fields.contains_key("text") && fields.get("path").and_then(Value::as_str).is_some_and(shell::is_secret);
             quotes || fields.values().any(tells_of_secrets)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
