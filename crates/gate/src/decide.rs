@@ -142,7 +142,7 @@ pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision
     let Some(granted) = allowed(policy, agent, request).or_else(|| level_permits(policy, agent, request)) else {
         return Decision::Deny(vec![nothing_speaks(agent, request)]);
     };
-    let mut asks = tightened(agent, request);
+    let mut asks = tightened(policy, agent, request);
     if !asks.is_empty() {
         asks.push(granted);
         return Decision::Ask(Asking::new(1, asks, permit));
@@ -151,12 +151,18 @@ pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision
 }
 
 /// A level's approval constraint and the agent's autonomy tighten what was granted; they never grant anything by themselves.
-fn tightened(agent: &Agent, request: &Request<'_>) -> Vec<Reason> {
+fn tightened(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Vec<Reason> {
     let mut asks = Vec::new();
     for action in request.actions() {
         if let Some(source) = agent.constraints.requires_approval.get(action) {
             let text = format!("action `{action}` requires approval for this agent");
             asks.push(reason("requires_approval", text, source));
+        }
+        let listed = [&policy.rules, &agent.rules].iter().any(|rules| rules.allowed.actions.contains_key(action));
+        if *action == ActionType::BudgetExceed && !listed {
+            let text = "the call would pass the agent's budget".to_owned();
+            asks.push(reason("budget", text, &SourceLine::built_in()));
+            continue;
         }
         asks.extend(agent.autonomy.value.asks(action).map(|text| reason("autonomy", text, &agent.autonomy.source)));
     }

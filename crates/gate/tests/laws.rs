@@ -432,13 +432,15 @@ fn what_a_call_also_amounts_to_is_judged_like_what_it_does() {
         let decided = decide(&policy, &agent, &request).decided();
         assert_eq!((decided.verdict, decided.reasons[0].rule), expected);
     };
-    check(&|_, _| {}, (Verdict::Allow, "level"));
+    check(&|_, _| {}, (Verdict::Ask, "budget"));
+    check(&|_, agent| agent.rules.allowed = listing(&[ActionType::BudgetExceed]), (Verdict::Allow, "level"));
     check(&|policy, _| policy.rules.denied = listing(&[ActionType::BudgetExceed]), (Verdict::Deny, "denied"));
     check(&|_, agent| agent.rules.ask = listing(&[ActionType::BudgetExceed]), (Verdict::Ask, "ask"));
     check(
         &|_, agent| {
             let semi = Autonomy::preset(Preset::Semi, &ActionRegistry::default());
             agent.autonomy = Sourced::built_in(semi);
+            agent.rules.allowed = listing(&[ActionType::BudgetExceed]);
         },
         (Verdict::Ask, "autonomy"),
     );

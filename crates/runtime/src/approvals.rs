@@ -90,9 +90,9 @@ impl Approvals {
         let mut changes = self.changed.subscribe();
         let standing = match self.take(&question).await? {
             Taken::Yes(approval) => return permit(asking, &approval),
-            Taken::Denied(approval) => return Err(denied(&approval)),
+            Taken::Denied(approval) if !approval.is_late(self.now()) => return Err(denied(&approval)),
             Taken::Waiting(approval) => Some(approval),
-            Taken::None => None,
+            Taken::Denied(_) | Taken::None => None,
         };
         let (asking, used) = self.use_grant(asking, wanted).await?;
         let asking = match (asking, used) {

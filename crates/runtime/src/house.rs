@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Digest, Fault, Files, Network, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Terrain, decide};
 use toolgate_guard::{secrets::Redactor, shell};
-use toolgate_store::{Store, state::State};
+use toolgate_store::Store;
 use toolgate_tools::{Clock, ProgressSink, Workspace};
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     connections::Connections,
     conversation::Conversations,
     definitions::{Definitions, Offer},
+    means::Means,
     once::Effects,
     rooms::Quarters,
     standing::Trust,
@@ -71,10 +72,10 @@ pub(crate) struct House {
     pub(crate) config: Config,
     pub(crate) policy_digest: Digest,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) state: Option<Arc<dyn State>>,
     pub(crate) trust: Trust,
     pub(crate) approvals: Option<Approvals>,
     pub(crate) effects: Option<Effects>,
+    pub(crate) means: Means,
     pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
     pub(crate) quarters: Arc<Quarters>,
     pub(crate) connections: Arc<Connections>,

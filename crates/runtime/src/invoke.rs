@@ -19,7 +19,9 @@ use toolgate_contract::{
     Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason, Record,
     Resolution, Risk, SafetyClass, Status, digest, nearest,
 };
-use toolgate_gate::{Agent, Asking, ConnectionTerms, Decision, GitLevel, Origin, Permit, Request, Terrain, Wanted, decide, read_command};
+use toolgate_gate::{
+    Agent, Asking, ConnectionTerms, Decision, GitLevel, Origin, Permit, Request, Terrain, Wanted, decide, read_command,
+};
 use toolgate_guard::{clean as hidden, injection, json, owasp, shell::policy::Judgement};
 use toolgate_store::state::Ticket;
 use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
@@ -71,6 +73,11 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
         fatal = fatal.or_else(|| Some(Fatal::StoreLost(error.to_string())));
         outcome = unrecorded(outcome, trip.begun, error.into());
     }
+    if let Ok(agent) = house.agent(&call.agent)
+        && let Err(error) = house.means.ended(house.policy(), agent, &call, &outcome).await
+    {
+        tracing::warn!(%error, "how a call ended could not be counted");
+    }
     if let Some(entry) = house.catalog().get(&call.tool) {
         house.trust.saw(&call.agent, entry.tool.def.category, &outcome).await;
     }
@@ -112,13 +119,17 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     house.trust.meet(&call.agent).await?;
     let catalog = house.catalog();
     let (agent, entry) = find(house, &catalog, call)?;
+    let held = house.means.hold(house.policy(), agent).await.map_err(Fault::from)?;
+    let agent = &*held;
     may_know(house, agent, entry)?;
     trip.record.definition = Some(entry.digest);
 
     let input = admit_input(house, entry, &call.arguments)?;
     trip.admitted = true;
     let claim = Claim::of(call, entry, &input)?;
-    let meaning = classify(house, agent, entry, &input)?;
+    let mut meaning = classify(house, agent, entry, &input)?;
+    let over = house.means.exceeds(agent, call, &entry.tool.def, &meaning).await?;
+    meaning.also.extend(over.map(|_| ActionType::BudgetExceed));
     trip.note_meaning(&meaning);
 
     let deed = meaning.deed(house, agent, entry);
@@ -150,6 +161,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
         return admit_and_clean(house, entry, &deed, output, trip);
     }
     let work = house.conversations.writes(&deed, house.quarters.has_terminals())?;
+    house.means.spend(agent, call, &entry.tool.def, &meaning, over.is_some()).await?;
     trip.ticket = reserve(house, claim.as_ref(), call).await?;
     begin(house, &meaning, trip).await?;
 

@@ -13,6 +13,7 @@ mod conversation;
 pub mod definitions;
 mod house;
 mod invoke;
+pub mod means;
 pub mod once;
 mod rooms;
 mod schema;
@@ -58,6 +59,7 @@ use crate::{
     conversation::Conversations,
     definitions::{Definitions, Imported, Offer, Origin, Registered},
     house::{House, SystemClock},
+    means::Means,
     once::Effects,
     rooms::Quarters,
     secrets::{Broker, SecretPlaces},
@@ -215,14 +217,15 @@ impl Runtime {
         let approvals = state.clone().map(|state| Approvals::new(state, store.clone(), rules, clock.clone()));
         let effects = state.clone().map(|state| Effects::new(state, store.clone(), clock.clone()));
         let trust = Trust::new(&config.policy, state.clone(), store.clone(), clock.clone());
+        let means = Means::new(state.clone(), store.clone(), clock.clone());
         let house = House {
             catalog,
             config,
             policy_digest,
             approvals,
             effects,
+            means,
             trust,
-            state,
             store,
             workspaces,
             quarters,
@@ -287,6 +290,11 @@ impl Runtime {
     /// What is known about agents, and how far they are trusted.
     pub fn trust(&self) -> &Trust {
         &self.house.trust
+    }
+
+    /// What agents are given to spend, and what holds them back.
+    pub fn means(&self) -> &Means {
+        &self.house.means
     }
 
     /// Effects that happen once; none where no keys are kept.
