@@ -6,6 +6,7 @@ mod call;
 mod check;
 mod completions;
 mod connections;
+mod demo;
 mod doctor;
 mod explain;
 mod findings;
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Secrets(secrets::Secrets),
     Tokens(tokens::Tokens),
     Doctor(doctor::Doctor),
+    Demo(demo::Demo),
     Completions(completions::Completions),
 }
 
@@ -72,6 +74,7 @@ impl Command {
             Self::Connections(command) => command.run(place),
             Self::Secrets(command) => command.run(place),
             Self::Tokens(command) => command.run(place),
+            Self::Demo(command) => command.run(),
             Self::Doctor(command) => command.run(place),
             Self::Completions(command) => command.run(),
         }
