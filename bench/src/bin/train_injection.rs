@@ -3,8 +3,9 @@
 //!     cargo run --release -p toolgate-bench --bin train_injection -- CORPORA OUT (all|rows|groups|fifths) [ORDINARY_DIR...]
 //!
 //! CORPORA holds the labelled sets as gzipped JSON lines; text files under each ORDINARY_DIR are ordinary text. With
-//! `rows` or `groups`, half of the rows, or of the sources rows come from, are kept out of the training, and what is
-//! printed is measured on them alone. `crates/guard/src/injection/weights.bin` was trained with `all` on
+//! `rows` or `groups`, half of the rows, or of the sources rows come from, are kept out of the training, with `fifths` each
+//! fifth of the rows in turn, and what the whole judge finds is printed for what was kept out alone. The bar is found on
+//! what is trained on. `crates/guard/src/injection/weights.bin` was trained with `all` on
 //! `/usr/share/doc`, the sources of this workspace's dependencies and the standard library of Python.
 
 use std::{
