@@ -22,20 +22,26 @@ pub(crate) struct Agent {
     pub(crate) workspace: String,
     /// How many tools it may know of.
     pub(crate) tools: usize,
+    /// What it has earned in each category; null where its level is set by hand.
+    pub(crate) standing: Value,
 }
 
 /// The agents, by name.
-pub(crate) fn agents(shared: &Shared) -> Vec<Agent> {
+pub(crate) async fn agents(shared: &Shared) -> Result<Vec<Agent>, Problem> {
     let config = shared.runtime.config();
-    let agents = config.policy.agents.iter().map(|(name, agent)| Agent {
-        name: name.to_string(),
-        level: agent.level.value.as_str(),
-        source: agent.level.source.to_string(),
-        roles: agent.roles.iter().cloned().collect(),
-        workspace: config.agents.get(name).map(|own| own.workspace.display().to_string()).unwrap_or_default(),
-        tools: shared.runtime.definitions(name).map_or(0, |tools| tools.len()),
-    });
-    agents.collect()
+    let mut agents = Vec::new();
+    for (name, agent) in &config.policy.agents {
+        agents.push(Agent {
+            name: name.to_string(),
+            level: agent.level.value.as_str(),
+            source: agent.level.source.to_string(),
+            roles: agent.roles.iter().cloned().collect(),
+            workspace: config.agents.get(name).map(|own| own.workspace.display().to_string()).unwrap_or_default(),
+            standing: json!(shared.runtime.trust().standing(name).await?),
+            tools: shared.runtime.definitions(name).map_or(0, |tools| tools.len()),
+        });
+    }
+    Ok(agents)
 }
 
 /// A tool, its hash, and what a look at its definition found.

@@ -1,16 +1,16 @@
 //! People in the loop: questions and answers, standing yeses, effects nobody knows about.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolgate_contract::{
-    AgentName, Answer, Approval, ApprovalId, ApprovalState, Fault, Grant, GrantId, Note, Once, OnceKey, OnceState,
-    Person, Principal, Resolution,
+    AgentName, Answer, Approval, ApprovalId, ApprovalState, Fault, Grant, GrantId, Once, OnceKey, OnceState, Person,
 };
 use toolgate_runtime::{
     approvals::Approvals,
+    once::Effects,
     store::state::{ApprovalFilter, EffectFilter},
 };
 
-use crate::{Shared, now_ms, problem::Problem};
+use crate::{Shared, problem::Problem};
 
 /// The longest reason that is kept.
 const LONGEST: usize = 2_000;
@@ -77,28 +77,27 @@ pub(crate) async fn effects(
     states: Vec<OnceState>,
     agent: Option<AgentName>,
 ) -> Result<Vec<Once>, Problem> {
-    Ok(shared.state.effects(EffectFilter { states, agent, limit: MOST }).await?)
+    Ok(kept(shared)?.list(EffectFilter { states, agent, limit: MOST }).await?)
 }
 
-/// A person says what became of an effect nobody knows about.
-pub(crate) async fn resolve(shared: &Shared, key: OnceKey, by: &Person, found: Resolution) -> Result<Once, Problem> {
+/// A person says what became of an effect nobody knows about. What was said is what the caller is told when it asks again.
+pub(crate) async fn resolve(
+    shared: &Shared,
+    key: &OnceKey,
+    by: &Person,
+    happened: bool,
+    said: &str,
+) -> Result<Once, Problem> {
     let unknown = effects(shared, vec![OnceState::Unknown], Some(key.agent.clone())).await?;
-    let gone = || {
-        let fault = Fault::failed("not_unknown", "it is known what became of this effect", "Load the list again.");
-        Problem::from(fault)
-    };
-    if !unknown.iter().any(|once| once.key == key) {
-        return Err(gone());
+    if !unknown.iter().any(|once| once.key == *key) {
+        let fault = Fault::failed("not_unknown", "there is no such effect that is unknown", "Load the list again.");
+        return Err(fault.into());
     }
-    let note = Note {
-        at_ms: now_ms(),
-        kind: "effect_resolved",
-        by: Some(Principal::Person(by.clone())),
-        subject: format!("{}:{}:{}", key.agent, key.tool, key.key),
-        detail: json!({ "found": found }),
-    };
-    shared.store.note(note).await?;
-    shared.state.resolve(key, by.clone(), found, now_ms()).await?.ok_or_else(gone)
+    Ok(kept(shared)?.resolve(key, by, happened, said).await?)
+}
+
+fn kept(shared: &Shared) -> Result<&Effects, Problem> {
+    shared.runtime.effects().ok_or_else(|| Problem::broken("no effects are kept here"))
 }
 
 /// What people look at before they answer: the exact command, what would be written instead of what.
@@ -171,6 +170,8 @@ fn diff_line(line: &str) -> DiffLine {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn check(picture: Value, arguments: Value, expected: Picture) {

@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use toolgate_contract::Fault;
 use toolgate_runtime::store::StoreError;
@@ -84,9 +85,14 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A JSON answer.
-pub(crate) fn json_answer(value: &Value) -> Response {
-    let mut response = Response::new(Body::from(value.to_string()));
+/// A JSON answer. Fields come in the order their type has them.
+pub(crate) fn json_answer(value: &impl Serialize) -> Response {
+    let text = match serde_json::to_vec(value) {
+        Ok(text) => text,
+        // Only a map with keys that are no text, and nothing here has one.
+        Err(error) => return Problem::broken(format!("the answer is not JSON: {error}")).into_response(),
+    };
+    let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

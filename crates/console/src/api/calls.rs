@@ -49,21 +49,19 @@ pub(super) async fn make(State(shared): State<Shared>, Extension(caller): Extens
     let call = Call { key: wanted.key, task: wanted.task, ..call };
     let hold = if wanted.wait { shared.runtime.hold() } else { Duration::ZERO };
     let outcome = shared.runtime.invoke(call, Watch { hold, ..Watch::default() }).await;
-    Ok(json_answer(&json!(outcome)))
+    Ok(json_answer(&outcome))
 }
 
 pub(super) async fn list(State(shared): State<Shared>, uri: Uri) -> Answer {
     let filter: Filter = query(&uri)?;
     let calls = shared.read(move |reader| record::list(reader, &filter.without_blanks())).await?;
-    Ok(json_answer(&json!(calls)))
+    Ok(json_answer(&calls))
 }
 
 pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
     let call = CallId(id);
     let whole = shared.read(move |reader| record::whole(reader, &call)).await?;
-    whole
-        .map(|whole| json_answer(&json!(whole)))
-        .ok_or_else(|| Problem::not_found("nothing is recorded about this call"))
+    whole.map(|whole| json_answer(&whole)).ok_or_else(|| Problem::not_found("nothing is recorded about this call"))
 }
 
 /// As bytes nobody renders: it may hold anything.

@@ -1,14 +1,50 @@
 //! What there is: agents, tools, rooms, and the state of the record.
 
-use axum::{extract::State, http::Uri};
+use axum::{
+    Extension,
+    body::Bytes,
+    extract::{Path, State},
+    http::Uri,
+};
 use serde::Deserialize;
 use serde_json::json;
+use toolgate_contract::{AgentName, Category};
 
-use super::{Answer, query};
-use crate::{Shared, house, problem::json_answer, record};
+use super::{Answer, body, query};
+use crate::{
+    Shared,
+    caller::{BODY, Caller},
+    house,
+    problem::json_answer,
+    record,
+};
 
 pub(super) async fn agents(State(shared): State<Shared>) -> Answer {
-    Ok(json_answer(&json!({ "agents": house::agents(&shared) })))
+    Ok(json_answer(&json!({ "agents": house::agents(&shared).await? })))
+}
+
+pub(super) async fn trust(State(shared): State<Shared>, Path(name): Path<String>) -> Answer {
+    let agent = AgentName::from(&*name);
+    let trust = shared.runtime.trust();
+    let (standing, evidence) = (trust.standing(&agent).await?, trust.evidence(&agent).await?);
+    Ok(json_answer(&json!({ "agent": name, "standing": standing, "evidence": evidence })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Promote {
+    category: Category,
+}
+
+pub(super) async fn promote(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bytes: Bytes,
+) -> Answer {
+    let Promote { category } = body(&bytes, BODY)?;
+    let step = shared.runtime.trust().promote(&AgentName::from(&*name), category, &caller.person()?).await?;
+    Ok(json_answer(&step))
 }
 
 pub(super) async fn catalog(State(shared): State<Shared>) -> Answer {

@@ -195,6 +195,22 @@ fn routes() -> Vec<Route> {
             ..look()
         },
         Route {
+            path: "/api/agents/{name}/trust",
+            handler: get(house::trust),
+            about: "How far one agent is trusted in each category, what the next step takes, and the evidence.",
+            answer: Some("Standing"),
+            ..look()
+        },
+        Route {
+            method: Method::POST,
+            path: "/api/agents/{name}/promote",
+            scope: Some(Scope::Admin),
+            handler: post(house::promote),
+            about: "Agree to a step up that waits for a person.",
+            body: Some("Promote"),
+            ..look()
+        },
+        Route {
             path: "/api/catalog",
             handler: get(house::catalog),
             about: "Every tool with the hash of its definition and what a look at it found.",

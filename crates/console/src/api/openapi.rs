@@ -165,15 +165,29 @@ fn schemas() -> Value {
             "type": "object", "required": ["agent", "tool", "key", "happened"], "additionalProperties": false,
             "properties": {
                 "agent": text, "tool": text, "key": text, "happened": { "type": "boolean" },
-                "outcome": { "description": "What the caller is told when it asks again." },
+                "said": { "type": "string", "description": "What the caller is told when it asks again." },
             },
         },
         "Agents": object(&["agents"], &json!({ "agents": { "type": "array", "items": object(
-            &["name", "level", "source", "roles", "workspace", "tools"],
+            &["name", "level", "source", "roles", "workspace", "tools", "standing"],
             &json!({
                 "name": text, "level": text, "source": text, "roles": texts, "workspace": text, "tools": number,
+                "standing": {
+                    "type": ["object", "null"],
+                    "description": "What the agent has earned in each category; null where its level is set by hand.",
+                },
             }),
         ) } })),
+        "Standing": object(
+            &["agent", "standing", "evidence"],
+            &json!({
+                "agent": text, "standing": { "type": ["object", "null"] },
+                "evidence": { "type": "array", "items": object(&["at_ms", "by", "kind"], &json!({})) },
+            }),
+        ),
+        "Promote": {
+            "type": "object", "required": ["category"], "additionalProperties": false, "properties": { "category": text },
+        },
         "Catalog": object(&["tools"], &json!({ "tools": { "type": "array", "items": object(
             &["name", "digest", "findings", "agents", "input_schema"],
             &json!({

@@ -7,8 +7,8 @@ use axum::{
     http::Uri,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
-use toolgate_contract::{AgentName, Answer as Vote, ApprovalState, OnceKey, OnceState, Resolution};
+use serde_json::json;
+use toolgate_contract::{AgentName, Answer as Vote, ApprovalState, OnceKey, OnceState};
 
 use super::{Answer, body, query};
 use crate::{
@@ -51,7 +51,7 @@ pub(super) async fn questions(State(shared): State<Shared>, uri: Uri) -> Answer 
 }
 
 pub(super) async fn question(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
-    Ok(json_answer(&json!(people::question(&shared, &id).await?)))
+    Ok(json_answer(&people::question(&shared, &id).await?))
 }
 
 #[derive(Default, Deserialize)]
@@ -81,7 +81,7 @@ pub(super) async fn deny(
 async fn vote(shared: &Shared, caller: &Caller, id: &str, answer: Vote, bytes: &Bytes) -> Answer {
     let Reason { reason } = body(bytes, BODY)?;
     let approval = people::answer(shared, id, &caller.person()?, answer, &reason).await?;
-    Ok(json_answer(&json!(approval)))
+    Ok(json_answer(&approval))
 }
 
 pub(super) async fn grants(State(shared): State<Shared>, uri: Uri) -> Answer {
@@ -94,7 +94,7 @@ pub(super) async fn revoke(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answer {
-    Ok(json_answer(&json!(people::revoke(&shared, &id, &caller.person()?).await?)))
+    Ok(json_answer(&people::revoke(&shared, &id, &caller.person()?).await?))
 }
 
 pub(super) async fn effects(State(shared): State<Shared>, uri: Uri) -> Answer {
@@ -111,7 +111,7 @@ struct Resolve {
     key: String,
     happened: bool,
     #[serde(default)]
-    outcome: Value,
+    said: String,
 }
 
 pub(super) async fn resolve(
@@ -119,8 +119,7 @@ pub(super) async fn resolve(
     Extension(caller): Extension<Caller>,
     bytes: Bytes,
 ) -> Answer {
-    let Resolve { agent, tool, key, happened, outcome } = body(&bytes, BODY)?;
+    let Resolve { agent, tool, key, happened, said } = body(&bytes, BODY)?;
     let key = OnceKey { agent: AgentName::from(&*agent), tool, key };
-    let found = if happened { Resolution::Happened(outcome) } else { Resolution::DidNotHappen };
-    Ok(json_answer(&json!(people::resolve(&shared, key, &caller.person()?, found).await?)))
+    Ok(json_answer(&people::resolve(&shared, &key, &caller.person()?, happened, &said).await?))
 }

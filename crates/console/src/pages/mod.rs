@@ -48,6 +48,7 @@ pub(crate) fn router(shared: &Shared) -> Router<Shared> {
         .route("/calls", read(get(calls::list)))
         .route("/calls/{id}", read(get(calls::one)))
         .route("/agents", read(get(agents::page)))
+        .route("/agents/{name}", guarded(Scope::Admin, post(agents::promote)))
         .route("/catalog", read(get(catalog::list)))
         .route("/catalog/{name}", read(get(catalog::one)))
         .route("/rooms", read(get(rooms::page)))

@@ -7,7 +7,6 @@ use axum::{
     extract::{Path, State},
     http::HeaderMap,
 };
-use serde_json::{Value, json};
 use toolgate_contract::{AgentName, Covers, Grant, Once, OnceKey, OnceState, Resolution, Scope};
 
 use super::{Frame, Page, part, render, see, when};
@@ -130,12 +129,11 @@ pub(super) async fn resolve(
 ) -> Page {
     let field = |name| caller::field(&headers, &bytes, name).unwrap_or_default();
     let key = OnceKey { agent: AgentName::from(&*field("agent")), tool: field("tool"), key: field("key") };
-    let told: Value = json!({ "text": field("told") });
-    let found = match &*field("found") {
-        "happened" => Resolution::Happened(told),
-        "not" => Resolution::DidNotHappen,
+    let happened = match &*field("found") {
+        "happened" => true,
+        "not" => false,
         _ => return Err(Problem::bad_request("the form does not say what was found", "Load the page again.")),
     };
-    people::resolve(&shared, key, &caller.person()?, found).await?;
+    people::resolve(&shared, &key, &caller.person()?, happened, &field("told")).await?;
     Ok(see("/standing"))
 }

@@ -32,12 +32,18 @@ async fn every_route_that_is_described_answers_as_described() {
                 path if path.contains("/grants/") => &granted.id.0,
                 _ => &called.call.0,
             };
-            let path = path.replace("{id}", id);
+            // A step that waits takes weeks of evidence; that it is refused here is enough.
+            let is_promotion = path.ends_with("/promote");
+            let path = path.replace("{id}", id).replace("{name}", "default");
             let body = if operation["requestBody"].is_null() { json!({}) } else { example(operation, &document) };
             let reply = match method.as_str() {
                 "get" => stage.get(&path, token).await,
                 _ => stage.post(&path, token, &body).await,
             };
+            if is_promotion {
+                assert_eq!(reply.status, 409, "{method} {path}: {reply:?}");
+                continue;
+            }
             assert_eq!(reply.status, 200, "{method} {path}: {reply:?}");
             assert_described(&reply, operation, &document, &format!("{method} {path}"));
             // Without a token nobody is answered but with the description itself.
@@ -55,6 +61,7 @@ fn example(operation: &Value, document: &Value) -> Value {
     let name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].as_str().unwrap();
     match name.rsplit('/').next().unwrap() {
         "Call" => json!({ "tool": "echo", "arguments": { "text": "hello" } }),
+        "Promote" => json!({ "category": "web" }),
         "Reason" => json!({ "reason": "because" }),
         "Resolve" => json!({ "agent": "default", "tool": "echo", "key": "k", "happened": false }),
         other => panic!("there is no example of `{other}`: {}", document["components"]["schemas"][other]),
