@@ -16,14 +16,18 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 20] = [
     "serve",
     "call",
     "turn",
     "tools",
     "check",
     "explain",
+    "approvals",
+    "effects",
+    "autonomy",
     "audit",
+    "trust",
     "sandbox",
     "shell",
     "url",

@@ -173,13 +173,14 @@ impl Trust {
     }
 
     /// After a call: how it ended. What was refused or waits for a person tells nothing about the agent's work, nor does
-    /// what somebody else stopped.
+    /// what somebody else stopped; and to look for what is not there is no error.
     pub(crate) async fn saw(&self, agent: &AgentName, category: Category, outcome: &Outcome) {
         let Some(moved) = self.moved.get(agent).filter(|_| self.state.is_some()) else { return };
-        let own = !matches!(outcome.code.as_deref(), Some("cancelled" | "busy" | "runtime_failed"));
+        let stopped = matches!(outcome.code.as_deref(), Some("cancelled" | "busy" | "runtime_failed"));
+        let looked = outcome.effects.iter().all(|effect| effect.kind.is_read_only());
         match outcome.status {
             Status::Done => moved.counts().entry(category).or_default().ok += 1,
-            Status::Failed if own => moved.counts().entry(category).or_default().failed += 1,
+            Status::Failed if !stopped && !looked => moved.counts().entry(category).or_default().failed += 1,
             Status::Failed | Status::Refused | Status::Pending => return,
         }
         if let Err(fault) = self.write_due(agent, moved).await {
