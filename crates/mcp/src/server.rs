@@ -189,7 +189,7 @@ mod tests {
 
     fn listed(name: &str) -> Listed {
         let def = ToolDef { name: name.to_owned().into(), ..ToolDef::default() };
-        Listed { digest: def.digest().unwrap(), def }
+        Listed { digest: def.digest().unwrap(), def, findings: Vec::new() }
     }
 
     /// The names on each page.

@@ -1,6 +1,6 @@
 //! Effects that happen once, against a remote that counts.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up should stop there")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should stop there")]
 
 use std::{
     collections::BTreeMap,

@@ -11,7 +11,8 @@ use crate::{problem::Problem, setup::Place, show};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pins {
     /// List the imported tools that are pinned or held back
-    Pins {
+    #[command(name = "pins")]
+    All {
         /// Print JSON, also on a terminal
         #[arg(long)]
         json: bool,
@@ -50,7 +51,7 @@ impl Pins {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
         let definitions = Definitions::open(place.data_dir()?);
         match self {
-            Self::Pins { json } => {
+            Self::All { json } => {
                 let rows = definitions.list()?;
                 if show::wants_json(json) {
                     show::json(&rows)?;
