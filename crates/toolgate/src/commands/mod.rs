@@ -2,12 +2,14 @@
 
 mod approvals;
 mod audit;
+mod autonomy;
 mod call;
 mod check;
 mod completions;
 mod connections;
 mod demo;
 mod doctor;
+mod effects;
 mod explain;
 mod findings;
 mod flow;
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Check(check::Check),
     Explain(explain::Explain),
     Approvals(approvals::Approvals),
+    Effects(effects::Effects),
+    Autonomy(autonomy::Autonomy),
     Audit(audit::Audit),
     Trust(trust::Trust),
     Sandbox(sandbox::Sandbox),
@@ -64,6 +68,8 @@ impl Command {
             Self::Check(command) => command.run(place),
             Self::Explain(command) => command.run(place),
             Self::Approvals(command) => command.run(place),
+            Self::Effects(command) => command.run(place),
+            Self::Autonomy(command) => command.run(place),
             Self::Audit(command) => command.run(place),
             Self::Trust(command) => command.run(place),
             Self::Sandbox(command) => command.run(place),
