@@ -15,7 +15,7 @@ use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_guard::injection::{self, Verdict};
 
-use crate::secrets::Secrets;
+use crate::{clean::Clean, secrets::Secrets};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
@@ -33,10 +33,12 @@ const OUT_OF_SCOPE: &[&str] = &["atr_model-abuse", "injection_string", "tool_out
 pub(crate) struct Report {
     injection: Injection,
     secrets: Secrets,
+    clean: Clean,
 }
 
 pub(crate) fn measure(options: &Options) -> anyhow::Result<Report> {
-    Ok(Report { injection: Injection::measure(&options.dir)?, secrets: Secrets::measure(&options.dir)? })
+    let dir = &options.dir;
+    Ok(Report { injection: Injection::measure(dir)?, secrets: Secrets::measure(dir)?, clean: Clean::measure(dir)? })
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +144,7 @@ impl fmt::Display for Report {
         line("hard negatives", injection.hard_negatives)?;
         line("bulk", injection.bulk)?;
         writeln!(f, "{:.0} MB of ordinary text in a second\n", injection.megabytes_per_second)?;
-        write!(f, "{}", self.secrets)
+        writeln!(f, "{}", self.secrets)?;
+        write!(f, "{}", self.clean)
     }
 }

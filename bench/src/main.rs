@@ -3,6 +3,7 @@
 //! Absolute numbers belong to one machine on one day; a ratio of neighbours measured in turns is what a change can be
 //! judged by. Run it on release builds: `cargo run --release -p toolgate-bench -- all`.
 
+mod clean;
 mod echo;
 mod egress;
 mod grep;

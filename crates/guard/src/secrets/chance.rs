@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr2_iter;
+
 use super::shape::{self, Mix};
 
 /// The shortest run that is looked at.
@@ -13,40 +15,24 @@ const LONGEST: usize = 200;
 /// The shortest part of a run that is made of several.
 const SHORTEST_PART: usize = 32;
 
-/// Every run of a text that looks like a secret by itself.
+/// Every run of a text that something is set to and that looks like a secret by itself.
 pub(super) fn secrets(text: &str) -> impl Iterator<Item = Range<usize>> {
-    Runs { bytes: text.as_bytes(), at: 0, done: 0 }.filter(|run| is_secret(text, run.clone()))
+    let bytes = text.as_bytes();
+    memchr2_iter(b'=', b':', bytes)
+        .filter_map(|sign| run_behind(bytes, sign + 1))
+        .filter(|run| is_secret(text, run.clone()))
 }
 
-/// Runs of letters, digits, `_` and `-` of at least the shortest length.
-///
-/// A run that long covers a byte at one of the places that are a multiple of it, so that only those are looked at.
-struct Runs<'t> {
-    bytes: &'t [u8],
-    at: usize,
-    done: usize,
-}
-
-impl Iterator for Runs<'_> {
-    type Item = Range<usize>;
-
-    fn next(&mut self) -> Option<Range<usize>> {
-        while let Some(byte) = self.bytes.get(self.at) {
-            let here = self.at;
-            self.at += SHORTEST;
-            if !is_part_of_run(*byte) || here < self.done {
-                continue;
-            }
-            let start =
-                here - self.bytes[self.done..here].iter().rev().take_while(|byte| is_part_of_run(**byte)).count();
-            let end = here + self.bytes[here..].iter().take_while(|byte| is_part_of_run(**byte)).count();
-            self.done = end;
-            if (SHORTEST..=LONGEST).contains(&(end - start)) {
-                return Some(start..end);
-            }
-        }
-        None
+/// The run that begins here, behind spaces and a quote, if it is as long as it has to be.
+fn run_behind(bytes: &[u8], mut at: usize) -> Option<Range<usize>> {
+    at += bytes[at..].iter().take(2).take_while(|byte| **byte == b' ').count();
+    at += usize::from(matches!(bytes.get(at), Some(b'"' | b'\'')));
+    // Most are shorter, and that is seen at once.
+    if !bytes.get(at + SHORTEST - 1).copied().is_some_and(is_part_of_run) {
+        return None;
     }
+    let length = bytes[at..].iter().take(LONGEST + 1).take_while(|byte| is_part_of_run(**byte)).count();
+    (SHORTEST..=LONGEST).contains(&length).then_some(at..at + length)
 }
 
 fn is_part_of_run(byte: u8) -> bool {
@@ -56,7 +42,7 @@ fn is_part_of_run(byte: u8) -> bool {
 fn is_secret(text: &str, run: Range<usize>) -> bool {
     let value = &text[run.clone()];
     let shortest = if value.contains(['_', '-']) { SHORTEST_PART } else { SHORTEST };
-    is_set(text.as_bytes(), &run)
+    is_whole(text.as_bytes(), &run)
         && value.split(['_', '-']).any(|part| part.len() >= shortest && is_chance(part))
         && !value.split(['_', '-']).any(|part| HASHES.iter().any(|hash| part.eq_ignore_ascii_case(hash)))
         && !shape::is_stand_in(value)
@@ -79,16 +65,11 @@ fn is_chance(part: &str) -> bool {
         && shape::wordiness(part) < 0.4
 }
 
-/// A value that something is set to, in quotes or not, and all of it.
-fn is_set(bytes: &[u8], run: &Range<usize>) -> bool {
-    let (before, after) = (&bytes[..run.start], &bytes[run.end..]);
-    let before = before.strip_suffix(b"\"").or_else(|| before.strip_suffix(b"'")).unwrap_or(before);
-    let mut spaces = before.iter().rev().take_while(|byte| **byte == b' ');
-    let set = before.len() - spaces.by_ref().take(2).count();
-    let closes = after.first().is_none_or(|byte| {
+/// Nothing follows that belongs to the same value.
+fn is_whole(bytes: &[u8], run: &Range<usize>) -> bool {
+    bytes.get(run.end).is_none_or(|byte| {
         byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b',' | b';' | b'<' | b']' | b'}' | b')')
-    });
-    closes && before[..set].ends_with(b"=") | before[..set].ends_with(b":") && !before[..set].ends_with(b"::")
+    })
 }
 
 /// Words that say what else such a run is.

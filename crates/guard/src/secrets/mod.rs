@@ -1,10 +1,11 @@
 //! Secrets in text: finding them and taking them out.
 //!
-//! One automaton goes over the text once and finds keywords; only where one stands is a pattern tried, on a piece of bounded
+//! One look at each place of the text finds keywords; only where one stands is a pattern tried, on a piece of bounded
 //! length, and what it matches has to be random enough, no stand-in, and right by its checksum where it has one. The cost is
 //! linear in the text. [`rules`] has a pattern for each format that a provider publishes; what has no format is found by the
 //! name it is assigned to. [`Known`] finds values that the runtime itself holds, and [`Redactor`] replaces what is found.
 
+mod anchors;
 mod assign;
 mod chance;
 mod checks;
@@ -21,9 +22,9 @@ use std::{
     sync::{LazyLock, OnceLock},
 };
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::{Regex, RegexBuilder};
 
+use anchors::Anchors;
 pub use known::{Known, Place};
 pub use redact::{Found, Redactor, Taken};
 use rules::{RULES, Rule};
@@ -42,23 +43,20 @@ pub struct Secret {
 /// Every secret in a text, in order and none over another.
 pub fn find(text: &str) -> Vec<Secret> {
     let mut found = Vec::new();
-    let Some(automaton) = &SCANNER.automaton else { return found };
     // Where a rule has found something there is no need to try it again.
     let mut done = vec![0; RULES.len()];
     let mut met = assign::Met::default();
-    for hit in automaton.find_overlapping_iter(text) {
-        for errand in &SCANNER.errands[hit.pattern().as_usize()] {
+    SCANNER.anchors.find(text, |keyword, hit| {
+        for errand in &SCANNER.errands[keyword] {
             let secret = match *errand {
-                Errand::Rule(at) if hit.start() < done[at] => None,
-                Errand::Rule(at) => {
-                    by_rule(text, hit.start()..hit.end(), at).inspect(|secret| done[at] = secret.span.end)
-                }
-                Errand::Name(kind) => by_name(text, hit.start()..hit.end(), kind, &mut met),
-                Errand::Address => by_address(text, hit.start()),
+                Errand::Rule(at) if hit.start < done[at] => None,
+                Errand::Rule(at) => by_rule(text, hit.clone(), at).inspect(|secret| done[at] = secret.span.end),
+                Errand::Name(kind) => by_name(text, hit.clone(), kind, &mut met),
+                Errand::Address => by_address(text, hit.start),
             };
             found.extend(secret.filter(|secret| !in_marker(text, secret)));
         }
-    }
+    });
     let random = chance::secrets(text).map(|span| Secret { rule: "random_token", span, kind: "token" });
     found.extend(random.filter(|secret| !in_marker(text, secret)));
     without_overlaps(found)
@@ -73,15 +71,15 @@ enum Errand {
 }
 
 struct Scanner {
-    automaton: Option<AhoCorasick>,
-    /// For each keyword of the automaton.
+    anchors: Anchors,
+    /// For each keyword.
     errands: Vec<Vec<Errand>>,
     /// For each rule, made when it is first needed.
     patterns: Vec<OnceLock<Option<Regex>>>,
 }
 
 static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
-    let mut keywords: BTreeMap<&str, Vec<Errand>> = BTreeMap::new();
+    let mut keywords: BTreeMap<&'static str, Vec<Errand>> = BTreeMap::new();
     for (at, rule) in RULES.iter().enumerate() {
         for key in rule.keys {
             keywords.entry(key).or_default().push(Errand::Rule(at));
@@ -94,13 +92,9 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
         keywords.entry(name).or_default().push(Errand::Name(assign::Name::Service));
     }
     keywords.entry("://").or_default().push(Errand::Address);
-    let automaton = AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(keywords.keys())
-        .ok();
+    let anchors = Anchors::new(keywords.keys().copied());
     let patterns = RULES.iter().map(|_| OnceLock::new()).collect();
-    Scanner { automaton, errands: keywords.into_values().collect(), patterns }
+    Scanner { anchors, errands: keywords.into_values().collect(), patterns }
 });
 
 /// The pattern of a rule. It is tried at the keyword, or anywhere before it where the secret begins earlier.
@@ -273,6 +267,6 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), RULES.len());
         assert!(names.iter().all(|name| name.len() + redact::OPEN.len() + 10 <= redact::LONGEST_MARKER));
-        assert!(RULES.iter().all(|rule| rule.keys.iter().all(|key| *key == key.to_ascii_lowercase())));
+        assert!(RULES.iter().flat_map(|rule| rule.keys).all(|key| key.len() >= 3 && *key == key.to_ascii_lowercase()));
     }
 }

@@ -149,9 +149,11 @@ impl Redactor {
 impl Taken {
     /// Takes what was found in one part out of another. None where there is nothing to look for.
     pub fn everywhere(&self) -> Option<impl Fn(&str) -> Option<String>> {
+        if self.values.is_empty() {
+            return None;
+        }
         let values = self.values.iter().map(|(value, _)| value.as_bytes());
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(values).ok();
-        let automaton = automaton.filter(|_| !self.values.is_empty())?;
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(values).ok()?;
         let markers: Vec<String> = self.values.iter().map(|(_, marker)| marker.clone()).collect();
         Some(move |text: &str| automaton.is_match(text).then(|| automaton.replace_all(text, &markers)))
     }

@@ -36,7 +36,8 @@ impl Mix {
     }
 }
 
-/// Pairs of letters that English words and names in code are made of. Random letters have few of them.
+/// Pairs of letters that English words and names in code are made of, the most common first. Random letters have few of
+/// them.
 const COMMON_PAIRS: &str = "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi da yo cr cl du ga qu ue ff ba ey ls va um pp ua up lu go ht ru ug ds lt pi rc rr eg au ck ew mu br bi pt ak pu ui rg ib tl ny ki rk ys ob mm fu ph og ms ye ud mb ip ub oi rl gu dr hr cc tw ft wn nu af hu nn eo vo rv nf xp gn sm fl iz ok nl my gl aw ju oa eq sy sl ps jo lf nv je nk kn gs dy hy ze ks xt bs ik dd pm aj xi ax yp";
 
 const PAIRS: [u32; 26] = pairs();
@@ -50,6 +51,12 @@ const fn pairs() -> [u32; 26] {
         at += 3;
     }
     table
+}
+
+/// The place of a pair of letters among those that are common.
+pub(super) fn rank(first: u8, second: u8) -> Option<u32> {
+    let at = COMMON_PAIRS.as_bytes().chunks(3).position(|pair| pair[..2] == [first, second])?;
+    u32::try_from(at).ok()
 }
 
 /// How much of the letters of a text stands in words, from nothing to one. A word is three letters and more of one case,
