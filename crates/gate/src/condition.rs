@@ -83,6 +83,10 @@ impl Condition {
 
     /// Does it hold for these variables?
     pub fn eval(&self, variables: &Value) -> Result<bool, EvalError> {
+        self.eval_for(Variables { known: variables, arguments: None })
+    }
+
+    pub(crate) fn eval_for(&self, variables: Variables<'_>) -> Result<bool, EvalError> {
         self.0.truth(variables)
     }
 
@@ -92,6 +96,15 @@ impl Condition {
         self.0.collect_variables(&mut found);
         found
     }
+}
+
+/// What a condition may speak about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variables<'v> {
+    /// An object with everything there is.
+    pub(crate) known: &'v Value,
+    /// What stands for `args` in it, where that is kept elsewhere.
+    pub(crate) arguments: Option<&'v Value>,
 }
 
 #[derive(Debug, Clone)]
@@ -152,7 +165,7 @@ const FUNCTIONS: [(&str, Function); 6] = [
 ];
 
 impl Expr {
-    fn truth(&self, variables: &Value) -> Result<bool, EvalError> {
+    fn truth(&self, variables: Variables<'_>) -> Result<bool, EvalError> {
         match self {
             Self::Not(expr) => Ok(!expr.truth(variables)?),
             Self::All(exprs) => {
@@ -182,7 +195,7 @@ impl Expr {
         }
     }
 
-    fn value<'v>(&'v self, variables: &'v Value) -> Result<Cow<'v, Value>, EvalError> {
+    fn value<'v>(&'v self, variables: Variables<'v>) -> Result<Cow<'v, Value>, EvalError> {
         match self {
             Self::Literal(value) => Ok(Cow::Borrowed(value)),
             Self::Path(steps) => look_up(steps, variables).map(Cow::Borrowed),
@@ -195,7 +208,7 @@ impl Expr {
     }
 
     /// The value, or none where the expression is a variable that is missing or null.
-    fn optional<'v>(&'v self, variables: &'v Value) -> Result<Option<Cow<'v, Value>>, EvalError> {
+    fn optional<'v>(&'v self, variables: Variables<'v>) -> Result<Option<Cow<'v, Value>>, EvalError> {
         match self.value(variables) {
             Ok(value) if value.is_null() => Ok(None),
             Err(EvalError::Missing(_)) if matches!(self, Self::Path(_)) => Ok(None),
@@ -227,9 +240,13 @@ impl fmt::Display for Expr {
     }
 }
 
-fn look_up<'v>(steps: &[String], variables: &'v Value) -> Result<&'v Value, EvalError> {
-    let mut value = variables;
+fn look_up<'v>(steps: &[String], variables: Variables<'v>) -> Result<&'v Value, EvalError> {
+    let mut value = variables.known;
     for (taken, step) in steps.iter().enumerate() {
+        if let (0, "args", Some(arguments)) = (taken, step.as_str(), variables.arguments) {
+            value = arguments;
+            continue;
+        }
         let path = |count: usize| steps[..count].join(".");
         value = match value {
             Value::Object(members) => members.get(step).ok_or_else(|| EvalError::Missing(path(taken + 1)))?,
@@ -270,7 +287,7 @@ impl Binary {
     }
 }
 
-fn has_key(object: &Expr, key: &Expr, variables: &Value) -> Result<bool, EvalError> {
+fn has_key(object: &Expr, key: &Expr, variables: Variables<'_>) -> Result<bool, EvalError> {
     let key = key.value(variables)?;
     match object.optional(variables)? {
         None => Ok(false),
@@ -278,7 +295,7 @@ fn has_key(object: &Expr, key: &Expr, variables: &Value) -> Result<bool, EvalErr
     }
 }
 
-fn is_empty(expr: &Expr, variables: &Value) -> Result<bool, EvalError> {
+fn is_empty(expr: &Expr, variables: Variables<'_>) -> Result<bool, EvalError> {
     match expr.optional(variables)?.as_deref() {
         None => Ok(true),
         Some(Value::String(text)) => Ok(text.is_empty()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolgate_contract::{
     ActionType, Decided, Effect, EffectKind, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef,
     Verdict,
@@ -10,8 +10,8 @@ use toolgate_contract::{
 use toolgate_guard::shell::policy::Judgement;
 
 use crate::{
-    Agent, Answer, Asking, ConnectionTerms, Constraints, GitLevel, Origin, Policy, Terrain, command,
-    condition::Condition, flow, resource,
+    Agent, Answer, Asking, ConnectionTerms, Constraints, GitLevel, Origin, Policy, Terrain, Word, command, flow,
+    resource, rule::Scope,
 };
 
 /// What is asked: this tool, to do this.
@@ -19,6 +19,8 @@ use crate::{
 pub struct Request<'a> {
     /// The tool.
     pub def: &'a ToolDef,
+    /// The tool's own word on who may call it, as it was read when the tool was registered; none to read it now.
+    pub word: Option<&'a Word>,
     /// What the call amounts to.
     pub action: &'a ActionType,
     /// What it would do.
@@ -46,6 +48,7 @@ impl<'a> Request<'a> {
     pub fn of(def: &'a ToolDef) -> Self {
         Self {
             def,
+            word: None,
             action: &def.action,
             effects: &[],
             also: &[],
@@ -126,6 +129,10 @@ pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision
     if let Some(reason) = denied(policy, agent, request) {
         return Decision::Deny(vec![reason]);
     }
+    let rules = policy.book.speak(agent, request);
+    if !rules.denied.is_empty() {
+        return Decision::Deny(rules.denied);
+    }
     let refused = resource::reasons(policy, agent, request, Answer::Deny);
     if !refused.is_empty() {
         return Decision::Deny(refused);
@@ -135,12 +142,14 @@ pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision
         return Decision::Deny(refused);
     }
     let permit = Permit { needs: request.def.needs, constraints: agent.constraints.clone() };
-    let (people, asks) = must_ask(policy, agent, request);
+    let (people, mut asks) = must_ask(policy, agent, request);
+    asks.extend(rules.asked);
     if !asks.is_empty() {
         return Decision::Ask(Asking::new(people, asks, permit));
     }
-    let Some(granted) = allowed(policy, agent, request).or_else(|| level_permits(policy, agent, request)) else {
-        return Decision::Deny(vec![nothing_speaks(agent, request)]);
+    let listed = allowed(policy, agent, request).or(rules.allowed);
+    let Some(granted) = listed.or_else(|| level_permits(policy, agent, request)) else {
+        return Decision::Deny([vec![nothing_speaks(agent, request)], rules.unsure].concat());
     };
     let mut asks = tightened(policy, agent, request);
     if !asks.is_empty() {
@@ -177,9 +186,13 @@ fn denied(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reaso
         }
     }
     let own = SourceLine::declaration(name);
-    let said = policy.tools.get(name).map(|tool| (&tool.value, &tool.source));
-    for (permission, source) in [(&request.def.permission, &own)].into_iter().chain(said) {
-        if let Some((rule, text)) = forbids(permission, agent, request) {
+    let declared = match request.word {
+        Some(word) => word,
+        None => &Word::from(request.def.permission.clone()),
+    };
+    let said = policy.tools.get(name).into_iter().flatten().map(|said| (&said.value, &said.source));
+    for (word, source) in [(declared, &own)].into_iter().chain(said) {
+        if let Some((rule, text)) = forbids(word, agent, request) {
             return Some(reason(rule, text, source));
         }
     }
@@ -190,9 +203,9 @@ fn denied(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reaso
     Some(reason(rule, text, &source))
 }
 
-/// Does this permission say no?
-fn forbids(permission: &Permission, agent: &Agent, request: &Request<'_>) -> Option<(&'static str, String)> {
-    match permission {
+/// Does this say no?
+fn forbids(word: &Word, agent: &Agent, request: &Request<'_>) -> Option<(&'static str, String)> {
+    match word.permission() {
         Permission::Allow | Permission::Confirm => None,
         Permission::Deny => Some(("permission_deny", "the tool's permission is `deny`".into())),
         Permission::Roles(roles) => {
@@ -200,33 +213,21 @@ fn forbids(permission: &Permission, agent: &Agent, request: &Request<'_>) -> Opt
             (!has_one).then(|| ("permission_roles", format!("the tool wants one of the roles: {}", roles.join(", "))))
         }
         Permission::Condition(text) => {
-            let condition = match Condition::parse(text) {
-                Ok(condition) => condition,
+            let when = match word.when()? {
+                Ok(when) => when,
                 Err(error) => return Some(("permission_condition", format!("its condition cannot be read: {error}"))),
             };
             // Before there are arguments, a condition about them cannot speak; the call itself is decided again.
-            if request.arguments.is_none() && condition.variables().contains("args") {
+            if request.arguments.is_none() && when.is_about_arguments() {
                 return None;
             }
-            match condition.eval(&variables(agent, request)) {
+            match when.holds(&Scope::of(agent, request)) {
                 Ok(true) => None,
                 Ok(false) => Some(("permission_condition", format!("its condition does not hold: {text}"))),
                 Err(error) => Some(("permission_condition", format!("its condition cannot be evaluated: {error}"))),
             }
         }
     }
-}
-
-/// What a condition may speak about.
-fn variables(agent: &Agent, request: &Request<'_>) -> Value {
-    json!({
-        "agent": { "name": agent.name, "level": agent.level.value, "roles": agent.roles },
-        "args": request.arguments,
-        "tool": request.def.name,
-        "action": request.action,
-        "class": request.class(),
-        "risk": request.risk,
-    })
 }
 
 fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<Reason>) {
@@ -246,7 +247,8 @@ fn must_ask(policy: &Policy, agent: &Agent, request: &Request<'_>) -> (u8, Vec<R
         let source = SourceLine::declaration(name);
         reasons.push(reason("permission_confirm", "the tool asks for confirmation each time".into(), &source));
     }
-    if let Some(said) = policy.tools.get(name).filter(|said| said.value == Permission::Confirm) {
+    let said = policy.tools.get(name).into_iter().flatten();
+    for said in said.filter(|said| *said.value.permission() == Permission::Confirm) {
         reasons.push(reason("permission_confirm", "the operator asks for confirmation each time".into(), &said.source));
     }
     reasons.extend(request.effects.iter().filter(|effect| effect.kind.asks()).map(|effect| {

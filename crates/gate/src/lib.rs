@@ -5,10 +5,10 @@
 //! first rule that speaks wins, none means no:
 //!
 //! 1. **denied**: denied lists, a tool's own permission (deny, roles, condition), what an operator said about a
-//!    connection, the agent's constraints, rules about files and hosts, commands;
+//!    connection, the agent's constraints, rules about calls that deny, rules about files and hosts, commands;
 //! 2. **must ask**: classes and lists a person is asked about, tools that want confirmation, history that
-//!    would be lost, connections, files and hosts, commands;
-//! 3. **allowed**: allowed lists;
+//!    would be lost, connections, files and hosts, commands, rules about calls that ask;
+//! 3. **allowed**: allowed lists, and rules about calls that allow;
 //! 4. **level**: the categories the agent's access level permits;
 //! 5. no.
 //!
@@ -28,6 +28,7 @@ mod downgrade;
 mod flow;
 mod policy;
 mod resource;
+mod rule;
 pub mod trust;
 
 pub use agreed::{Agreed, Asking, Wanted};
@@ -39,5 +40,6 @@ pub use constraint::{CodeIsolation, Constraints, FileScope, GitLevel, NetworkMod
 pub use decide::{Decision, Permit, Request, decide};
 pub use downgrade::{Downgrades, ErrorRate};
 pub use flow::{Accepted, FlowAsk, Origin, OriginWanted, Pattern, Sink, asks as flow_asks};
-pub use policy::{Agent, FlowMode, LevelRights, Listed, Policy, Rules, Sourced};
+pub use policy::{Agent, FlowMode, LevelRights, Listed, Policy, Rules, Sourced, Word};
 pub use resource::{Answer, FileAccess, FileRule, HostRule, Resources, Terrain};
+pub use rule::{Rule, RuleBook, ToolName, When};

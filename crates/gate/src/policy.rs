@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use toolgate_contract::{
     ActionRegistry, ActionType, AgentName, Category, Digest, Level, Limit, Permission, SafetyClass, SourceLine, digest,
     scale,
@@ -13,7 +13,10 @@ use toolgate_contract::{
 
 use toolgate_guard::shell::profiles::Profile;
 
-use crate::{ApprovalRules, Autonomy, Constraints, Downgrades, OwnRules, Preset, Resources, Sink, trust::TrustRules};
+use crate::{
+    ApprovalRules, Autonomy, Constraints, Downgrades, OwnRules, Preset, Resources, RuleBook, Sink, When,
+    condition::ConditionError, trust::TrustRules,
+};
 
 /// A value and the line that set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -129,6 +132,49 @@ scale! {
     }
 }
 
+/// What is said about who may call a tool. A condition in it is read once.
+#[derive(Debug, Clone)]
+pub struct Word {
+    permission: Permission,
+    when: Option<Result<When, ConditionError>>,
+}
+
+impl Word {
+    /// What is said.
+    pub fn permission(&self) -> &Permission {
+        &self.permission
+    }
+
+    /// The condition in it, or why it cannot be read; none where it has none.
+    pub(crate) fn when(&self) -> Option<&Result<When, ConditionError>> {
+        self.when.as_ref()
+    }
+}
+
+impl From<Permission> for Word {
+    fn from(permission: Permission) -> Self {
+        let when = match &permission {
+            Permission::Condition(text) => Some(When::parse(text)),
+            Permission::Allow | Permission::Confirm | Permission::Deny | Permission::Roles(_) => None,
+        };
+        Self { permission, when }
+    }
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Self) -> bool {
+        self.permission == other.permission
+    }
+}
+
+impl Eq for Word {}
+
+impl Serialize for Word {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.permission.serialize(serializer)
+    }
+}
+
 /// Everything the gate goes by.
 #[derive(Debug, Clone, Serialize)]
 pub struct Policy {
@@ -138,8 +184,10 @@ pub struct Policy {
     pub rules: Rules,
     /// What each level permits.
     pub levels: BTreeMap<Level, LevelRights>,
-    /// The operator's word on single tools. It can only narrow what the tool's own declaration says.
-    pub tools: BTreeMap<String, Sourced<Permission>>,
+    /// What operators say about single tools. All of it binds, and can only narrow what the tool's own declaration says.
+    pub tools: BTreeMap<String, Vec<Sourced<Word>>>,
+    /// The operators' own rules about calls.
+    pub book: RuleBook,
     /// The operator's own rules about commands.
     pub commands: OwnRules,
     /// Files and hosts every agent is kept from.
@@ -175,6 +223,7 @@ impl Policy {
             },
             levels: Level::ALL.iter().map(|level| (*level, LevelRights::of(*level))).collect(),
             tools: BTreeMap::new(),
+            book: RuleBook::default(),
             commands: OwnRules::default(),
             resources: Resources::default(),
             approvals: ApprovalRules::default(),

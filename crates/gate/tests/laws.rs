@@ -255,7 +255,7 @@ fn each_permission_is_enforced_whoever_states_it() {
 
         let mut policy = Policy::built_in();
         let source = SourceLine { file: "toolgate.yaml".into(), line: 7 };
-        policy.tools.insert("probe".into(), Sourced { value: permission.clone(), source: source.clone() });
+        policy.tools.insert("probe".into(), vec![Sourced { value: permission.clone().into(), source: source.clone() }]);
         let by_operator = judge(&policy, &agent, &plain, &[]);
         assert_eq!((by_operator.verdict, by_operator.reasons[0].rule), (verdict, rule), "configured {permission:?}");
         if verdict != Verdict::Allow {

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use toolgate_contract::{Digest, Fault, FaultKind, Files, MAX_NAME, Network, Permission, SafetyClass, ToolDef};
-use toolgate_gate::condition::Condition;
+use toolgate_gate::{Word, condition::Condition};
 use toolgate_guard::{
     definition::{self, Found},
     injection::Verdict,
@@ -28,6 +28,8 @@ pub(crate) struct Entry {
     /// What the guard says about its definition.
     pub(crate) findings: Vec<Found>,
     pub(crate) digest: Digest,
+    /// Its own word on who may call it.
+    pub(crate) word: Word,
     pub(crate) input: Schema,
     pub(crate) output: Schema,
     /// Slots for calls that run at once.
@@ -153,7 +155,8 @@ impl Entry {
             Schema::compile(&tool.def.output_schema).map_err(|why| bad("bad_schema", format!("output: {why}")))?;
         let digest = tool.def.digest().map_err(|error| bad("bad_declaration", error.to_string()))?;
         let slots = Arc::new(Semaphore::new(usize::try_from(tool.def.concurrency).unwrap_or(Semaphore::MAX_PERMITS)));
-        Ok(Self { tool, origin, findings: Vec::new(), digest, input, output, slots })
+        let word = tool.def.permission.clone().into();
+        Ok(Self { tool, origin, findings: Vec::new(), digest, word, input, output, slots })
     }
 }
 

@@ -278,6 +278,7 @@ impl Meaning {
     ) -> Request<'a> {
         Request {
             def: &entry.tool.def,
+            word: Some(&entry.word),
             action: &self.action,
             effects: &self.effects,
             also: &self.also,

@@ -1856,8 +1856,6 @@ const LOOSER: &[(&str, u64, u64, &str)] = &[
     ("limits: { max_input_bytes: 4096 }\n", 1, 28, "`max_input_bytes: 4096`, above 2048,"),
     ("tools: { delete: { permission: allow } }\n", 1, 32, "another permission for tool `delete`"),
     ("tools: { write: { permission: allow } }\n", 1, 31, "another permission for tool `write`"),
-    ("tools: { edit: { permission: { roles: [b] } } }\n", 1, 30, "another permission for tool `edit`"),
-    ("tools: { edit: { permission: { condition: 'true' } } }\n", 1, 30, "another permission for tool `edit`"),
 ];
 
 const TRUSTED: &str = "
@@ -1973,6 +1971,10 @@ fn an_untrusted_word_on_a_tool_adds_to_the_one_that_stands() {
         ("{ roles: [a] }", "confirm", Verdict::Ask, Verdict::Deny),
         ("{ roles: [a] }", "{ roles: [a] }", Verdict::Allow, Verdict::Deny),
         ("{ roles: [a] }", "deny", Verdict::Deny, Verdict::Deny),
+        ("{ roles: [a] }", "{ roles: [b] }", Verdict::Deny, Verdict::Deny),
+        ("{ roles: [a] }", "{ condition: 'true' }", Verdict::Allow, Verdict::Deny),
+        ("{ condition: 'true' }", "{ roles: [a] }", Verdict::Allow, Verdict::Deny),
+        ("{ condition: 'agent.name == \"other\"' }", "{ roles: [a] }", Verdict::Deny, Verdict::Deny),
         ("deny", "confirm", Verdict::Deny, Verdict::Deny),
         ("deny", "{ roles: [a] }", Verdict::Deny, Verdict::Deny),
         ("allow", "confirm", Verdict::Ask, Verdict::Ask),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use toolgate_contract::{ActionRegistry, AgentName, Category, Level, Limit, SourceLine};
-use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Resources, Rules, Sourced};
+use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Resources, Rules, Sourced, Word};
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
@@ -39,6 +39,7 @@ pub(super) struct Draft {
     sandboxing: Sandboxing,
     rooms: RoomSettings,
     egress: EgressSettings,
+    redact_personal_data: Sourced<bool>,
     first_sight: Sourced<FirstSight>,
     room_dirs: Vec<Said<PathBuf>>,
     initial_level: Option<Said<Level>>,
@@ -86,6 +87,7 @@ impl Draft {
             sandboxing: Sandboxing::default(),
             rooms: RoomSettings::default(),
             egress: EgressSettings::default(),
+            redact_personal_data: Sourced::built_in(false),
             first_sight: Sourced::built_in(FirstSight::Hold),
             room_dirs: Vec::new(),
             initial_level: None,
@@ -103,7 +105,7 @@ impl Draft {
         add_rules(&mut self.policy.rules, layer.rules, findings);
         add_resources(&mut self.policy.resources, layer.resources);
         for (name, permission) in layer.tools {
-            self.policy.tools.insert(name, findings.sourced(permission));
+            self.policy.tools.insert(name, vec![findings.sourced(permission.map(Word::from))]);
         }
         for (level, rights) in layer.levels {
             self.define(level, rights, findings);
@@ -125,6 +127,9 @@ impl Draft {
         layer.egress.apply(&mut self.egress, findings);
         self.arguments.extend(layer.flow.arguments.iter().cloned());
         layer.flow.apply(&mut self.policy, findings);
+        if let Some(on) = layer.redact_personal_data {
+            self.redact_personal_data = findings.sourced(on);
+        }
         if let Some(first_sight) = layer.first_sight {
             self.first_sight = findings.sourced(first_sight);
         }
@@ -212,6 +217,7 @@ impl Draft {
             hold: self.hold,
             connections: self.connections,
             egress: self.egress,
+            redact_personal_data: self.redact_personal_data,
             first_sight: self.first_sight,
             room_dirs: self.room_dirs,
             mentions: Mentions { names: self.mentions, arguments: self.arguments, texts: findings.texts.clone() },

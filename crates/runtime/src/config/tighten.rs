@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use toolgate_contract::{Category, Level, Permission};
-use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Policy, Sourced, TerminalMode};
+use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Policy, Sourced, TerminalMode, Word};
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
@@ -29,7 +29,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     add_rules(&mut config.policy.rules, layer.rules, findings);
     add_resources(&mut config.policy.resources, layer.resources);
     for (name, permission) in layer.tools {
-        tool(config, name, permission, findings);
+        tool(&mut config.policy, name, permission, findings);
     }
     for (name, agent) in layer.agents {
         match config.policy.agents.get(&name.value).cloned() {
@@ -49,6 +49,12 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     layer.rooms.apply(&mut config.rooms, Voice::Untrusted, findings);
     config.mentions.arguments.extend(layer.flow.arguments.iter().cloned());
     layer.flow.tighten(&mut config.policy, findings);
+    if let Some(on) = layer.redact_personal_data {
+        match on.value < config.redact_personal_data.value {
+            true => refuse(on.spot, "`redact_personal_data: false`", findings),
+            false => config.redact_personal_data = findings.sourced(on),
+        }
+    }
     if let Some(first_sight) = layer.first_sight {
         match first_sight.value < config.first_sight.value {
             true => refuse(first_sight.spot, &format!("`first_sight: {}`", first_sight.value), findings),
@@ -80,26 +86,17 @@ fn rules(layer: &RulesLayer, findings: &mut Findings) {
     }
 }
 
-/// One tool has one permission. Where both the old and the new say something, the old one is kept and the new one
-/// goes to the lists, which bind as well.
-fn tool(config: &mut Config, name: String, said: Said<Permission>, findings: &mut Findings) {
-    let policy = &mut config.policy;
-    let old = policy.tools.get(&name).map(|old| &old.value).filter(|old| **old != Permission::Allow);
-    match (old, &said.value) {
-        (None, _) | (_, Permission::Deny) => _ = policy.tools.insert(name, findings.sourced(said)),
-        (Some(Permission::Deny), new) if *new != Permission::Allow => {}
-        (Some(old), new) if old == new => {}
-        (Some(_), Permission::Confirm) => {
-            let source = findings.source(said.spot);
-            policy.rules.ask.tools.entry(name).or_insert(source);
-        }
-        (Some(Permission::Confirm), Permission::Roles(_) | Permission::Condition(_)) => {
-            let new = findings.sourced(said);
-            if let Some(old) = policy.tools.insert(name.clone(), new) {
-                policy.rules.ask.tools.entry(name).or_insert(old.source);
-            }
-        }
-        (Some(_), _) => refuse(said.spot, &format!("another permission for tool `{name}`"), findings),
+/// What is said about a tool adds to what was said before: all of it binds. An `allow` that would change nothing is not
+/// what its author meant.
+fn tool(policy: &mut Policy, name: String, said: Said<Permission>, findings: &mut Findings) {
+    let held = policy.tools.entry(name.clone()).or_default();
+    let bound = held.iter().any(|held| *held.value.permission() != Permission::Allow);
+    if bound && said.value == Permission::Allow {
+        return refuse(said.spot, &format!("another permission for tool `{name}`"), findings);
+    }
+    let said = findings.sourced(said.map(Word::from));
+    if !held.iter().any(|held| held.value == said.value) {
+        held.push(said);
     }
 }
 

@@ -1,0 +1,314 @@
+//! The operator's own rules about calls: which are meant, what is answered, why, and what to do instead.
+//!
+//! Every part of a rule that is there must fit. Of the rules that fit, the strictest wins: one that denies, then one
+//! that asks, then one that allows, each at its step of [`decide`](crate::decide). A rule that denies or asks and cannot
+//! be evaluated is a no; one that allows and cannot be evaluated allows nothing.
+//!
+//! Rules are kept by what they name, so that a decision looks at those that may fit and not at all there are.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use toolgate_contract::{ActionType, AgentName, Reason, Risk, SafetyClass, SourceLine, Verdict};
+
+use crate::{
+    Agent, Request,
+    condition::{Condition, ConditionError, EvalError, Variables},
+};
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// Its name.
+    pub id: String,
+    /// What it says about the calls it means.
+    pub verdict: Verdict,
+    /// Calls of these tools; of any where it names none.
+    pub tools: Vec<ToolName>,
+    /// Calls that amount to one of these; to anything where it names none.
+    pub actions: BTreeSet<ActionType>,
+    /// Calls of these agents.
+    pub agents: BTreeSet<AgentName>,
+    /// Calls of agents with one of these roles.
+    pub roles: BTreeSet<String>,
+    /// Calls of these classes.
+    pub classes: BTreeSet<SafetyClass>,
+    /// Calls with so much at stake, or more.
+    pub risk_at_least: Option<Risk>,
+    /// Calls for which this holds.
+    pub when: Option<When>,
+    /// Why, in the operator's words.
+    pub because: String,
+    /// What to do instead, for whoever called.
+    pub instead: Option<String>,
+    /// Where it is written.
+    pub source: SourceLine,
+}
+
+/// A tool, or all whose names begin alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolName {
+    /// This one.
+    Exactly(String),
+    /// Those that begin with this.
+    Begins(String),
+}
+
+impl ToolName {
+    /// A name, or the beginning of one and `*`.
+    pub fn of(written: &str) -> Self {
+        match written.strip_suffix('*') {
+            Some(beginning) => Self::Begins(beginning.to_owned()),
+            None => Self::Exactly(written.to_owned()),
+        }
+    }
+
+    /// Is this tool meant?
+    pub fn means(&self, tool: &str) -> bool {
+        match self {
+            Self::Exactly(name) => name == tool,
+            Self::Begins(beginning) => tool.starts_with(beginning.as_str()),
+        }
+    }
+}
+
+/// A condition that was read once. It is compared, hashed and shown by its text.
+#[derive(Debug, Clone)]
+pub struct When {
+    text: String,
+    condition: Arc<Condition>,
+    /// It speaks about more than the agent and the tool: before there is a call it has no answer.
+    wants_call: bool,
+}
+
+impl When {
+    /// Reads a condition.
+    pub fn parse(text: &str) -> Result<Self, ConditionError> {
+        let condition = Condition::parse(text)?;
+        let wants_call = condition.variables().iter().any(|name| !matches!(*name, "agent" | "tool"));
+        Ok(Self { text: text.to_owned(), condition: Arc::new(condition), wants_call })
+    }
+
+    /// As it is written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Does it speak about the arguments?
+    pub(crate) fn is_about_arguments(&self) -> bool {
+        self.condition.variables().contains("args")
+    }
+
+    pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<bool, EvalError> {
+        self.condition.eval_for(scope.variables())
+    }
+}
+
+impl PartialEq for When {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for When {}
+
+impl Serialize for When {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+/// What conditions may speak about. The arguments are not copied: they may be large.
+pub(crate) struct Scope<'a> {
+    known: Value,
+    arguments: Option<&'a Value>,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn of(agent: &Agent, request: &Request<'a>) -> Self {
+        let known = json!({
+            "agent": { "name": agent.name, "level": agent.level.value, "roles": agent.roles },
+            "args": null,
+            "tool": request.def.name,
+            "action": request.action,
+            "class": request.class(),
+            "risk": request.risk,
+        });
+        Self { known, arguments: request.arguments }
+    }
+
+    fn variables(&self) -> Variables<'_> {
+        Variables { known: &self.known, arguments: self.arguments }
+    }
+}
+
+impl Rule {
+    /// Does it mean this call?
+    pub fn means(&self, agent: &Agent, request: &Request<'_>) -> Result<bool, EvalError> {
+        Ok(self.names(agent, request) && self.holds(&Scope::of(agent, request))?)
+    }
+
+    fn holds(&self, scope: &Scope<'_>) -> Result<bool, EvalError> {
+        self.when.as_ref().map_or(Ok(true), |when| when.holds(scope))
+    }
+
+    /// All of it but its condition.
+    fn names(&self, agent: &Agent, request: &Request<'_>) -> bool {
+        (self.tools.is_empty() || self.tools.iter().any(|tool| tool.means(&request.def.name)))
+            && (self.actions.is_empty() || self.names_action(request))
+            && (self.agents.is_empty() || self.agents.contains(&agent.name))
+            && (self.roles.is_empty() || self.roles.iter().any(|role| agent.roles.contains(role)))
+            && (self.classes.is_empty() || self.names_class(request))
+            && self.risk_at_least.is_none_or(|least| request.risk >= least || request.arguments.is_none())
+    }
+
+    /// What a call also amounts to can be denied and asked about; allowed is what it is for.
+    fn names_action(&self, request: &Request<'_>) -> bool {
+        match self.verdict {
+            Verdict::Allow => self.actions.contains(request.action),
+            Verdict::Ask | Verdict::Deny => request.actions().any(|action| self.actions.contains(action)),
+        }
+    }
+
+    /// A call may turn out stricter than its tool says, so what allows a stricter class may still allow it.
+    fn names_class(&self, request: &Request<'_>) -> bool {
+        match request.arguments.is_none() && self.verdict == Verdict::Allow {
+            true => self.classes.iter().any(|class| *class >= request.class()),
+            false => self.classes.contains(&request.class()),
+        }
+    }
+
+    /// Must there be a call before it can speak?
+    fn wants_call(&self) -> bool {
+        self.risk_at_least.is_some() || self.when.as_ref().is_some_and(|when| when.wants_call)
+    }
+
+    fn reason(&self) -> Reason {
+        let (rule, says) = match self.verdict {
+            Verdict::Deny => ("rule_denies", "denies it"),
+            Verdict::Ask => ("rule_asks", "asks a person"),
+            Verdict::Allow => ("rule_allows", "allows it"),
+        };
+        let instead = self.instead.as_ref().map(|instead| format!("; instead: {instead}")).unwrap_or_default();
+        let text = format!("{} {says}: {}{instead}", self.named(), self.because);
+        Reason { rule, text, source: self.source.clone() }
+    }
+
+    fn unsure(&self, error: &EvalError) -> Reason {
+        let text = format!("{} cannot be evaluated: {error}", self.named());
+        Reason { rule: "rule_unsure", text, source: self.source.clone() }
+    }
+
+    fn named(&self) -> String {
+        format!("rule `{}`", self.id)
+    }
+}
+
+/// All rules, by what they name.
+#[derive(Debug, Clone, Default)]
+pub struct RuleBook {
+    rules: Vec<Rule>,
+    by_tool: HashMap<String, Vec<usize>>,
+    by_action: HashMap<ActionType, Vec<usize>>,
+    by_agent: HashMap<AgentName, Vec<usize>>,
+    /// Those that name nothing they could be found by.
+    others: Vec<usize>,
+}
+
+impl Serialize for RuleBook {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.rules.serialize(serializer)
+    }
+}
+
+/// What the rules say about a call.
+#[derive(Debug, Default)]
+pub(crate) struct Spoken {
+    pub(crate) denied: Vec<Reason>,
+    pub(crate) asked: Vec<Reason>,
+    pub(crate) allowed: Option<Reason>,
+    /// Rules that would allow it, if they could be evaluated.
+    pub(crate) unsure: Vec<Reason>,
+}
+
+impl RuleBook {
+    /// One more rule. Each is found in one way: by its tools, else by its actions, else by its agents.
+    pub fn add(&mut self, rule: Rule) {
+        let number = self.rules.len();
+        let exact = |tool: &ToolName| match tool {
+            ToolName::Exactly(name) => Some(name.clone()),
+            ToolName::Begins(_) => None,
+        };
+        let tools: Vec<String> = rule.tools.iter().filter_map(exact).collect();
+        if !tools.is_empty() && tools.len() == rule.tools.len() {
+            tools.into_iter().for_each(|tool| self.by_tool.entry(tool).or_default().push(number));
+        } else if !rule.actions.is_empty() {
+            rule.actions.iter().for_each(|action| self.by_action.entry(action.clone()).or_default().push(number));
+        } else if !rule.agents.is_empty() {
+            rule.agents.iter().for_each(|agent| self.by_agent.entry(agent.clone()).or_default().push(number));
+        } else {
+            self.others.push(number);
+        }
+        self.rules.push(rule);
+    }
+
+    /// All rules, in the order they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
+    /// The rule of this name.
+    pub fn get(&self, id: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.id == id)
+    }
+
+    /// The rule that gave this reason; none where something else did.
+    pub fn behind(&self, reason: &Reason) -> Option<&Rule> {
+        let is_it = |rule: &&Rule| rule.source == reason.source && reason.text.starts_with(&rule.named());
+        reason.rule.starts_with("rule_").then(|| self.rules.iter().find(is_it)).flatten()
+    }
+
+    pub(crate) fn speak(&self, agent: &Agent, request: &Request<'_>) -> Spoken {
+        let mut spoken = Spoken::default();
+        let mut scope = None;
+        for rule in self.candidates(agent, request).into_iter().filter_map(|number| self.rules.get(number)) {
+            if !rule.names(agent, request) {
+                continue;
+            }
+            if request.arguments.is_none() && rule.wants_call() {
+                // Whether the tool is shown: what may be allowed is, and what may be denied is decided with the call.
+                if rule.verdict == Verdict::Allow {
+                    spoken.allowed.get_or_insert_with(|| rule.reason());
+                }
+                continue;
+            }
+            let scope = scope.get_or_insert_with(|| Scope::of(agent, request));
+            match (rule.holds(scope), rule.verdict) {
+                (Ok(false), _) => {}
+                (Ok(true), Verdict::Deny) => spoken.denied.push(rule.reason()),
+                (Ok(true), Verdict::Ask) => spoken.asked.push(rule.reason()),
+                (Ok(true), Verdict::Allow) => _ = spoken.allowed.get_or_insert_with(|| rule.reason()),
+                (Err(error), Verdict::Deny | Verdict::Ask) => spoken.denied.push(rule.unsure(&error)),
+                (Err(error), Verdict::Allow) => spoken.unsure.push(rule.unsure(&error)),
+            }
+        }
+        spoken
+    }
+
+    /// The rules that may mean this call, in the order they were added.
+    fn candidates(&self, agent: &Agent, request: &Request<'_>) -> Vec<usize> {
+        let by_tool = self.by_tool.get(&*request.def.name);
+        let by_action = request.actions().filter_map(|action| self.by_action.get(action));
+        let by_agent = self.by_agent.get(&agent.name);
+        let found = by_tool.into_iter().chain(by_action).chain(by_agent).chain([&self.others]).flatten();
+        let mut found: Vec<usize> = found.copied().collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
