@@ -110,11 +110,11 @@ impl Client {
         within: &Within,
         secrets: &[SecretHeader],
     ) -> Result<WebResponse, Fault> {
-        let url = WebUrl::read(&request.url).map_err(|bad| bad_url(&request.url, bad))?;
+        let url = WebUrl::read(&request.url).map_err(|bad| bad_url(&request.url, bad).untouched())?;
         let errand = Errand {
             method: request.method,
             url,
-            sent: Sent::read(&request.headers, secrets)?,
+            sent: Sent::read(&request.headers, secrets).map_err(Fault::untouched)?,
             body: Bytes::copy_from_slice(&request.body),
         };
         let host = errand.url.host().to_string();
@@ -395,13 +395,22 @@ fn next_hop(headers: &HeaderMap, url: &WebUrl) -> Result<WebUrl, Fault> {
 
 /// The first request of a walk never left, if this is why it failed.
 fn never_sent(fault: Fault) -> Fault {
-    let before = ["host_refused", "resolve_failed", "connect_failed", "tls_failed", "rate_limited", "robots_refused"];
+    let before = [
+        "host_refused",
+        "address_refused",
+        "resolve_failed",
+        "connect_failed",
+        "tls_failed",
+        "rate_limited",
+        "robots_refused",
+    ];
     if before.contains(&&*fault.code) { fault.untouched() } else { fault }
 }
 
 /// A hop that is refused is told as what it is: a redirect to somebody who may not be reached.
 fn refused_hop(url: &WebUrl, fault: Fault) -> Fault {
-    let is_guard = fault.kind == FaultKind::Refused && matches!(&*fault.code, "host_refused" | "host_denied" | "address_refused");
+    let is_guard =
+        fault.kind == FaultKind::Refused && matches!(&*fault.code, "host_refused" | "host_denied" | "address_refused");
     if is_guard { refused_redirect(url.as_str(), &fault.message) } else { fault }
 }
 

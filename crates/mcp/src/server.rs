@@ -15,7 +15,7 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::Value;
-use toolgate_contract::{AgentName, Fault, Outcome};
+use toolgate_contract::{AgentName, Call, Fault, Outcome};
 use toolgate_runtime::{Listed, Runtime, Watch};
 
 use crate::{
@@ -29,6 +29,10 @@ const PAGE: usize = 50;
 
 /// Where a result of the stateless era names its server.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Where a request says what to call the effect of a call, so that it happens once, and what the agent is at.
+const KEY: &str = "toolgate/idempotencyKey";
+const TASK: &str = "toolgate/task";
 
 const INSTRUCTIONS: &str = "\
 Every call is checked, recorded and bounded by Toolgate. A result with `isError` says what went wrong and what to do \
@@ -72,13 +76,19 @@ impl Server {
         Ok(shapes.get(tool).copied().unwrap_or(Shape::Wrapped))
     }
 
-    async fn invoke(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> Outcome {
+    async fn invoke(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Outcome, ErrorData> {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let call = self.runtime.call(&self.agent, &request.name, arguments);
-        match context.meta.get_progress_token() {
+        let (key, task) = (said(context, KEY)?, said(context, TASK)?);
+        let call = Call { key, task, ..self.runtime.call(&self.agent, &request.name, arguments) };
+        let hold = self.runtime.hold();
+        Ok(match context.meta.get_progress_token() {
             Some(token) => progress::invoke(&self.runtime, call, context, token).await,
-            None => self.runtime.invoke(call, Watch { cancel: context.ct.clone(), progress: None, hold: self.runtime.hold() }).await,
-        }
+            None => self.runtime.invoke(call, Watch { cancel: context.ct.clone(), progress: None, hold }).await,
+        })
     }
 
     /// What a result says about itself, in the era that wants it said.
@@ -123,7 +133,7 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let outcome = self.invoke(request, &context).await;
+        let outcome = self.invoke(request, &context).await?;
         if outcome.code.as_deref() == Some("unknown_tool") {
             return Err(told(ErrorCode::INVALID_PARAMS, fault(outcome)));
         }
@@ -143,6 +153,19 @@ impl ServerHandler for Server {
             "Use `tools/list` and `tools/call`.",
         );
         Err(told(ErrorCode::METHOD_NOT_FOUND, fault))
+    }
+}
+
+/// What a request says about itself in a field of its `_meta`. Something else than words is not passed over: the caller
+/// counts on it.
+fn said(context: &RequestContext<RoleServer>, field: &str) -> Result<Option<String>, ErrorData> {
+    match context.meta.get(field) {
+        None => Ok(None),
+        Some(Value::String(word)) => Ok(Some(word.clone())),
+        Some(_) => {
+            let fault = Fault::failed("bad_meta", format!("`_meta` has no text in `{field}`"), "Give it as a string.");
+            Err(told(ErrorCode::INVALID_PARAMS, fault))
+        }
     }
 }
 

@@ -17,12 +17,17 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use toolgate_contract::{ActionType, AgentName, Category, End, Fault, Intent, Note, SafetyClass, ToolDef};
+use toolgate_contract::{
+    ActionType, AgentName, Category, End, Fault, Idempotency, Intent, Note, OnceState, SafetyClass, ToolDef,
+};
 use toolgate_mcp::{ServeError, serve};
 use toolgate_runtime::{
     Runtime, Setup,
     config::Config,
-    store::{Store, StoreError},
+    store::{
+        Store, StoreError,
+        state::{EffectFilter, SqliteState, State},
+    },
     tools::{Answer, Cx, Tool},
 };
 
@@ -120,12 +125,23 @@ struct Client {
 }
 
 fn connect(tools: Vec<Tool>) -> Client {
+    connect_to(tools, None)
+}
+
+fn connect_to(tools: Vec<Tool>, state: Option<Arc<dyn State>>) -> Client {
     let workspace = tempfile::tempdir().unwrap();
     let store = Arc::new(Memory::default());
     let config = Config::built_in(workspace.path());
-    let runtime =
-        Runtime::open(Setup { config, store: store.clone(), state: None, tools, hidden: Vec::new(), rooms: None, secrets: None })
-            .unwrap();
+    let runtime = Runtime::open(Setup {
+        config,
+        store: store.clone(),
+        state,
+        tools,
+        hidden: Vec::new(),
+        rooms: None,
+        secrets: None,
+    })
+    .unwrap();
     let (ours, theirs) = duplex(64 * 1024);
     let (their_read, their_write) = split(theirs);
     let served = tokio::spawn(serve(runtime, AgentName::from("default"), their_read, their_write));
@@ -135,7 +151,10 @@ fn connect(tools: Vec<Tool>) -> Client {
 
 /// A client that has been greeted.
 async fn greet(tools: Vec<Tool>) -> Client {
-    let mut client = connect(tools);
+    greeted(connect(tools)).await
+}
+
+async fn greeted(mut client: Client) -> Client {
     let hello = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "0" },
     });
@@ -225,6 +244,39 @@ async fn a_long_list_comes_in_pages() {
     let refused = client.next().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32602)));
     client.leave().await;
+}
+
+#[tokio::test]
+async fn a_key_and_a_task_come_in_meta() {
+    let workspace = tempfile::tempdir().unwrap();
+    let state: Arc<dyn State> = Arc::new(SqliteState::open(workspace.path()).unwrap());
+    let def = ToolDef {
+        name: "tell".into(),
+        summary: "A probe.".into(),
+        category: Category::Analytics,
+        action: ActionType::CodeRead,
+        safety: SafetyClass::Read,
+        idempotency: Idempotency::Optional,
+        ..ToolDef::default()
+    };
+    let tell = Tool::pure(def, |cx: &Cx, _: Input| Ok(Answer::new(format!("{:?}", cx.key()))));
+    let mut client = greeted(connect_to(vec![tell], Some(state.clone()))).await;
+    let mut told = async |meta: Value| {
+        let params = json!({ "name": "tell", "arguments": {}, "_meta": meta });
+        client.send(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
+        let answer = client.next().await;
+        match answer.get("error") {
+            Some(error) => error["data"]["code"].clone(),
+            None => answer["result"]["content"][0]["text"].clone(),
+        }
+    };
+    assert_eq!(told(json!({})).await, "None");
+    assert_eq!(told(json!({ "toolgate/idempotencyKey": "k-1", "toolgate/task": "T" })).await, "Some(\"k-1\")");
+    assert_eq!(told(json!({ "toolgate/idempotencyKey": 7 })).await, "bad_meta");
+    assert_eq!(told(json!({ "toolgate/task": null })).await, "bad_meta");
+    let kept = state.effects(EffectFilter { states: Vec::new(), agent: None, limit: 9 }).await.unwrap();
+    let keys: Vec<_> = kept.iter().map(|once| (&*once.key.key, once.state)).collect();
+    assert_eq!(keys, [("k-1", OnceState::Done)]);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod external;
 mod files;
 mod forge;
 mod git;
+mod once;
 mod programs;
 mod tool;
 mod utility;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use toolgate_contract::{ConnectionInfo, Fault, SearchEngine, ServiceKind, WebRequest, WebResponse};
 
-use crate::{Clock, Cx, Hands, Output, StopFlag, Tool, Web};
+use crate::{Clock, Cx, Hands, Output, Reconciled, StopFlag, Tool, Web};
 
 /// A client that reaches nobody.
 pub(crate) struct WebStage {
@@ -48,19 +48,12 @@ impl WebStage {
 
     /// Calls a tool the way the runtime does. Whatever goes wrong must be declared.
     pub(crate) fn call(&self, tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault> {
-        let tool = tool();
-        let cx = Cx::new(Hands {
-            programs: None,
-            web: Some(self.web.clone()),
-            workspace: None,
-            clock: Arc::new(NoClock),
-            progress: None,
-            stop: self.stop.clone(),
-            timeout: tool.def.timeout,
-            caps: tool.def.caps,
-            key: None,
-        });
-        let result = tool.body.run(&cx, arguments);
+        self.call_as(&tool(), arguments, None)
+    }
+
+    /// The same under a key.
+    pub(crate) fn call_as(&self, tool: &Tool, arguments: Value, key: Option<&str>) -> Result<Output, Fault> {
+        let result = tool.body.run(&self.cx(tool, key), arguments);
         if let Err(fault) = &result {
             let declared = tool.def.failures.iter().any(|mode| mode.code == fault.code);
             assert!(
@@ -71,6 +64,26 @@ impl WebStage {
             );
         }
         result
+    }
+
+    /// Lets a tool find out what became of a call.
+    pub(crate) fn look(&self, tool: fn() -> Tool, arguments: Value) -> Result<Reconciled<Output>, Fault> {
+        let tool = tool();
+        tool.reconcile.as_ref().unwrap()(&self.cx(&tool, Some("k")), arguments)
+    }
+
+    fn cx(&self, tool: &Tool, key: Option<&str>) -> Cx {
+        Cx::new(Hands {
+            programs: None,
+            web: Some(self.web.clone()),
+            workspace: None,
+            clock: Arc::new(NoClock),
+            progress: None,
+            stop: self.stop.clone(),
+            timeout: tool.def.timeout,
+            caps: tool.def.caps,
+            key: key.map(str::to_owned),
+        })
     }
 
     /// What was sent so far.

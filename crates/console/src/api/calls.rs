@@ -6,7 +6,7 @@ use axum::{
     Extension,
     body::{Body, Bytes},
     extract::{Path, State},
-    http::{HeaderValue, Uri, header},
+    http::{HeaderMap, HeaderValue, Uri, header},
     response::Response,
 };
 use serde::Deserialize;
@@ -39,17 +39,34 @@ fn nothing() -> Value {
 }
 
 /// The caller who goes away cancels the call: this future is dropped, and with it the one that runs the call.
-pub(super) async fn make(State(shared): State<Shared>, Extension(caller): Extension<Caller>, bytes: Bytes) -> Answer {
+pub(super) async fn make(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Answer {
     let Principal::Agent(agent) = &caller.principal else {
         return Err(Problem::not_allowed("only an agent makes calls", "Use the token of an agent."));
     };
     let most = shared.runtime.config().limits.max_input_bytes + BODY;
     let wanted: Wanted = body(&bytes, most)?;
     let call = shared.runtime.call(agent, &wanted.tool, wanted.arguments);
-    let call = Call { key: wanted.key, task: wanted.task, ..call };
+    let call = Call { key: key(&headers, wanted.key)?, task: wanted.task, ..call };
     let hold = if wanted.wait { shared.runtime.hold() } else { Duration::ZERO };
     let outcome = shared.runtime.invoke(call, Watch { hold, ..Watch::default() }).await;
     Ok(json_answer(&outcome))
+}
+
+/// What to call the effect: in a header, as other APIs have it, or beside the arguments.
+fn key(headers: &HeaderMap, beside: Option<String>) -> Result<Option<String>, Problem> {
+    let mut sent = headers.get_all("idempotency-key").iter();
+    let Some(first) = sent.next() else { return Ok(beside) };
+    let first = first.to_str().ok().filter(|_| sent.next().is_none());
+    match (first, beside) {
+        (Some(first), None) => Ok(Some(first.to_owned())),
+        (Some(first), Some(beside)) if first == beside => Ok(Some(beside)),
+        _ => Err(Problem::bad_request("the call has more than one key", "Give one `Idempotency-Key`.")),
+    }
 }
 
 pub(super) async fn list(State(shared): State<Shared>, uri: Uri) -> Answer {

@@ -100,6 +100,25 @@ async fn a_call_takes_the_road_every_call_takes() {
 }
 
 #[tokio::test]
+async fn a_key_comes_in_a_header_or_beside_the_arguments() {
+    let stage = Stage::new().await;
+    let bearer = format!("Bearer {}", stage.agent().await);
+    let code = async |headers: &[&str], body: &str| {
+        let sent: Vec<_> = headers.iter().map(|key| ("Idempotency-Key", *key)).collect();
+        let sent = [&[("Authorization", &*bearer)][..], &sent].concat();
+        stage.send("POST", "/api/calls", &sent, body).await.json()["code"].clone()
+    };
+    // `echo` takes none, so it says whether one arrived.
+    let (plain, keyed) =
+        (r#"{"tool":"echo","arguments":{"text":"x"}}"#, r#"{"tool":"echo","arguments":{"text":"x"},"key":"a"}"#);
+    assert_eq!(code(&[], plain).await, json!(null));
+    assert_eq!(code(&["a"], plain).await, "key_not_taken");
+    assert_eq!(code(&["a"], keyed).await, "key_not_taken");
+    assert_eq!(code(&["b"], keyed).await, "bad_request");
+    assert_eq!(code(&["a", "a"], plain).await, "bad_request");
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_one_way_is_not_read() {
     let stage = Stage::new().await;
     let agent = stage.agent().await;

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contract::{
-    ActionType, Caps, Category, ConnectionUse, CostTier, Effect, EffectKind, Example, Fault, Method, Needs, Network,
-    SafetyClass, ToolDef, Truncated, Unit, WebLimits, WebRequest, WebResponse,
+    ActionType, Caps, Category, ConnectionUse, CostTier, Effect, EffectKind, Example, Fault, Idempotency, Method,
+    Needs, Network, SafetyClass, ToolDef, Truncated, Unit, WebLimits, WebRequest, WebResponse,
 };
 
 use super::{
@@ -20,6 +20,7 @@ use crate::{
         fault::Known,
         text::{Encoding, brief, prefix},
     },
+    once::{ANSWER_UNCERTAIN, KEY_TWICE, certain, pass_on},
     web::overrides_method,
     web_fault::connection_modes,
 };
@@ -52,6 +53,7 @@ pub(crate) fn tool() -> Tool {
             action: ActionType::ExternalDataRequest,
             safety: SafetyClass::Network,
             needs: Needs { network: Network::Fenced, secrets: true, ..Needs::NOTHING },
+            idempotency: Idempotency::Optional,
             timeout: Duration::from_secs(MAX_SECONDS + 10),
             concurrency: 32,
             caps: CAPS,
@@ -73,7 +75,14 @@ pub(crate) fn tool() -> Tool {
                     arguments: json!({ "connection": "crm", "method": "HEAD", "path": "/v1/customers/7" }),
                 },
             ],
-            failures: connection_modes(&[&BAD_ADDRESS, &PATH_TRAVERSAL, &CREDENTIALS, &BODY_REFUSED]),
+            failures: connection_modes(&[
+                &BAD_ADDRESS,
+                &PATH_TRAVERSAL,
+                &CREDENTIALS,
+                &BODY_REFUSED,
+                &KEY_TWICE,
+                &ANSWER_UNCERTAIN,
+            ]),
             ..ToolDef::default()
         },
         effects,
@@ -193,8 +202,15 @@ fn effects(input: &Input) -> Vec<Effect> {
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Response>, Fault> {
     let most = input.max_length.clamp(MIN_LENGTH, MAX_LENGTH);
-    let response = cx.web()?.send(&request(input)?, cx.stop_flag())?;
+    let request = keyed(cx, input).map_err(Fault::untouched)?;
+    let response = certain(cx, cx.web()?.send(&request, cx.stop_flag())?)?;
     Ok(answer(response, most))
+}
+
+fn keyed(cx: &Cx, input: Input) -> Result<WebRequest, Fault> {
+    let mut request = request(input)?;
+    pass_on(cx, &mut request.headers)?;
+    Ok(request)
 }
 
 fn request(input: Input) -> Result<WebRequest, Fault> {

@@ -45,8 +45,13 @@ pub(super) fn forge_modes(own: &[&Known]) -> Vec<FailureMode> {
     connection_modes(&own.iter().chain(&common).copied().collect::<Vec<_>>())
 }
 
-/// The fault in an answer that is none.
+/// The fault in an answer that is none. A forge that says it did not take a request changed nothing.
 pub(super) fn in_answer(answer: &WebResponse, writes: bool) -> Fault {
+    let fault = read_answer(answer, writes);
+    if (400..500).contains(&answer.status) { fault.untouched() } else { fault }
+}
+
+fn read_answer(answer: &WebResponse, writes: bool) -> Fault {
     let status = answer.status;
     let said = their_words(&answer.body);
     match status {

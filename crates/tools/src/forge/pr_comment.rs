@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use toolgate_contract::{ActionType, Category, CostTier, Example, Fault, SafetyClass, ToolDef};
+use toolgate_contract::{ActionType, Category, CostTier, Example, Fault, Idempotency, SafetyClass, ToolDef};
 
 use super::{
     AT_ONCE, CAPS, NEEDS, TIMEOUT, asks, fault::forge_modes, place::Repository, pull::Comment, service::Forge, tells,
@@ -24,6 +24,7 @@ pub(crate) fn tool() -> Tool {
             action: ActionType::CommsExternal,
             safety: SafetyClass::Network,
             needs: NEEDS,
+            idempotency: Idempotency::Optional,
             timeout: TIMEOUT,
             concurrency: AT_ONCE,
             caps: CAPS,
@@ -61,8 +62,8 @@ struct Input {
 }
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Comment>, Fault> {
-    let repository = Repository::parse(&input.repository)?;
-    let forge = Forge::at(cx, &input.connection)?;
+    let repository = Repository::parse(&input.repository).map_err(Fault::untouched)?;
+    let forge = Forge::at(cx, &input.connection).map_err(Fault::untouched)?;
     Ok(Answer::new(forge.comment(&repository, input.number, &input.body)?))
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use toolgate_contract::{ActionType, Category, CostTier, Example, Fault, SafetyClass, ToolDef};
+use toolgate_contract::{ActionType, Category, CostTier, Example, Fault, Idempotency, SafetyClass, ToolDef};
 
 use super::{
     AT_ONCE, CAPS, NEEDS, TIMEOUT,
@@ -11,11 +11,11 @@ use super::{
     asks,
     fault::{BAD_BRANCH, CONFLICT, UNSUPPORTED, forge_modes},
     place::{Head, Repository, branch},
-    pull::Pull,
+    pull::{Filter, Pull, State},
     service::Forge,
     tells, writing,
 };
-use crate::{Answer, Cx, Tool};
+use crate::{Answer, Cx, Reconciled, Tool};
 
 pub(crate) fn tool() -> Tool {
     Tool::typed(
@@ -30,6 +30,7 @@ pub(crate) fn tool() -> Tool {
             action: ActionType::VcsPush,
             safety: SafetyClass::Network,
             needs: NEEDS,
+            idempotency: Idempotency::Optional,
             timeout: TIMEOUT,
             concurrency: AT_ONCE,
             caps: CAPS,
@@ -57,6 +58,7 @@ pub(crate) fn tool() -> Tool {
         run,
     )
     .through(|input: &Input| writing(&input.connection))
+    .reconciling(look)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -87,6 +89,12 @@ struct Input {
 }
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Pull>, Fault> {
+    let (forge, repository, new) = prepare(cx, input).map_err(Fault::untouched)?;
+    Ok(Answer::new(forge.create(&repository, &new)?))
+}
+
+/// What comes before anything is changed.
+fn prepare(cx: &Cx, input: Input) -> Result<(Forge<'_>, Repository, NewPull), Fault> {
     let repository = Repository::parse(&input.repository)?;
     let new = NewPull {
         title: input.title,
@@ -95,7 +103,26 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Pull>, Fault> {
         base: branch(&input.base)?,
         draft: input.draft,
     };
-    Ok(Answer::new(Forge::at(cx, &input.connection)?.create(&repository, &new)?))
+    Ok((Forge::at(cx, &input.connection)?, repository, new))
+}
+
+/// Is there a pull request like the one that was to be opened? One that is open and has its title is it; of others
+/// between the same branches nobody can say whether they are.
+fn look(cx: &Cx, input: Input) -> Result<Reconciled<Answer<Pull>>, Fault> {
+    const MOST: usize = 100;
+    let repository = Repository::parse(&input.repository)?;
+    let head = Head::parse(&input.head)?;
+    let filter = Filter { state: None, base: Some(branch(&input.base)?), head: Some(head.branch.clone()) };
+    let found = Forge::at(cx, &input.connection)?.list(&repository, &filter, Some(&head), MOST)?;
+    let (from_fork, more) = (head.owner.is_some(), found.more);
+    let mut near = found.items.into_iter().filter(|pull| pull.from_fork == from_fork);
+    let is_it = |pull: &Pull| pull.state == State::Open && pull.title.ends_with(&input.title);
+    Ok(match near.next() {
+        None if more => Reconciled::CannotSay,
+        None => Reconciled::DidNotHappen,
+        Some(first) if is_it(&first) => Reconciled::Happened(Answer::new(first)),
+        Some(_) => near.find(is_it).map_or(Reconciled::CannotSay, |pull| Reconciled::Happened(Answer::new(pull))),
+    })
 }
 
 #[cfg(test)]
@@ -151,6 +178,7 @@ mod tests {
         let code = |status, words: &str| {
             let stage = stage([json_answer(status, json!({ "message": words }))]);
             let fault = stage.call(tool, arguments()).unwrap_err();
+            assert_eq!(fault.untouched, (400..500).contains(&status), "{status}");
             (fault.code.into_owned(), fault.retryable)
         };
         assert_eq!(code(409, "pull request already exists"), ("forge_conflict".into(), false));
@@ -159,6 +187,38 @@ mod tests {
         assert_eq!(code(502, ""), ("forge_unavailable".into(), false));
         assert_eq!(code(429, ""), ("rate_limited".into(), true));
         assert_eq!(code(200, "hello"), ("forge_unreadable".into(), false));
+    }
+
+    #[test]
+    fn the_key_goes_along_with_what_changes_something() {
+        let stage = stage([json_answer(201, written("forge"))]);
+        stage.call_as(&tool(), arguments(), Some("k-1")).unwrap();
+        let [request] = <[_; 1]>::try_from(stage.sent()).unwrap();
+        assert!(request.headers.contains(&("Idempotency-Key".to_owned(), "k-1".to_owned())), "{request:?}");
+    }
+
+    #[test]
+    fn what_became_of_it_is_looked_up_by_its_branches() {
+        let found = |pulls: Value| {
+            let stage = stage([json_answer(200, pulls)]);
+            let found = stage.look(tool, arguments()).unwrap();
+            let lines = sent(&stage, "forge");
+            assert!(lines.len() == 1 && lines[0].0.starts_with("GET /repos/ada/engine/pulls?state=all"), "{lines:?}");
+            assert!(stage.sent()[0].headers.iter().all(|(name, _)| name != "Idempotency-Key"), "a look has no key");
+            match found {
+                Reconciled::Happened(output) => output.structured["number"].to_string(),
+                Reconciled::DidNotHappen => "did not happen".to_owned(),
+                Reconciled::CannotSay => "cannot say".to_owned(),
+            }
+        };
+        let pull = |fields: Value| changed(written("forge"), fields);
+        assert_eq!(found(json!([])), "did not happen");
+        assert_eq!(found(json!([pull(json!({ "base": { "ref": "next" } }))])), "did not happen");
+        assert_eq!(found(json!([pull(json!({}))])), "7");
+        assert_eq!(found(json!([pull(json!({ "title": "WIP: Turn faster" }))])), "7");
+        assert_eq!(found(json!([pull(json!({ "title": "Other" }))])), "cannot say");
+        assert_eq!(found(json!([pull(json!({ "state": "closed" }))])), "cannot say");
+        assert_eq!(found(json!([pull(json!({ "state": "closed", "number": 3 })), pull(json!({}))])), "7");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolgate_contract::{ActionType, Category, CostTier, Effect, EffectKind, Example, Fault, SafetyClass, ToolDef};
+use toolgate_contract::{
+    ActionType, Category, CostTier, Effect, EffectKind, Example, Fault, Idempotency, SafetyClass, ToolDef,
+};
 
 use super::{
     AT_ONCE, CAPS, NEEDS, TIMEOUT, asks,
@@ -29,6 +31,7 @@ pub(crate) fn tool() -> Tool {
             action: ActionType::VcsPush,
             safety: SafetyClass::Network,
             needs: NEEDS,
+            idempotency: Idempotency::Optional,
             timeout: TIMEOUT,
             concurrency: AT_ONCE,
             caps: CAPS,
@@ -104,14 +107,9 @@ fn effects(input: &Input) -> Vec<Effect> {
 }
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Done>, Fault> {
-    let repository = Repository::parse(&input.repository)?;
-    let expected = input.expected_head.as_deref().map(commit).transpose()?;
-    let forge = Forge::at(cx, &input.connection)?;
-    let pull = forge.view(&repository, input.number)?.pull;
-    check(&pull, expected.as_deref(), input.delete_branch)?;
-
+    let (forge, repository, pull) = prepare(cx, &input).map_err(Fault::untouched)?;
     // The forge compares the commit once more, in the same step in which it merges.
-    let head_sha = expected.or_else(|| pull.head_sha.clone());
+    let head_sha = input.expected_head.as_deref().map(commit).transpose()?.or_else(|| pull.head_sha.clone());
     let merge_commit = forge.merge(&repository, input.number, input.method, head_sha.as_deref())?;
     // It is merged; what goes wrong from here on must not be told as if it were not.
     let merge_commit =
@@ -127,6 +125,16 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Done>, Fault> {
         branch_deleted: matches!(deleted, Some(Ok(()))),
         branch_kept_because: deleted.and_then(Result::err).map(|fault| fault.message),
     }))
+}
+
+/// What comes before anything is changed.
+fn prepare<'a>(cx: &'a Cx, input: &Input) -> Result<(Forge<'a>, Repository, Pull), Fault> {
+    let repository = Repository::parse(&input.repository)?;
+    let expected = input.expected_head.as_deref().map(commit).transpose()?;
+    let forge = Forge::at(cx, &input.connection)?;
+    let pull = forge.view(&repository, input.number)?.pull;
+    check(&pull, expected.as_deref(), input.delete_branch)?;
+    Ok((forge, repository, pull))
 }
 
 /// Is it what the caller looked at, and can it be merged at all?

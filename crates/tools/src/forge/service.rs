@@ -12,7 +12,7 @@ use super::{
     pull::{ChangedFile, Comment, Filter, MergeMethod, Pull, Whole},
     read::Merged,
 };
-use crate::Cx;
+use crate::{Cx, once::pass_on};
 
 /// How long one request may take.
 const WALL: Duration = Duration::from_secs(30);
@@ -148,6 +148,9 @@ impl<'a> Forge<'a> {
         let mut headers: Vec<_> = self.service.headers().iter().map(own).collect();
         if ask.body.is_some() {
             headers.push(("content-type".into(), "application/json".into()));
+        }
+        if ask.method.writes() {
+            pass_on(self.cx, &mut headers)?;
         }
         let request = WebRequest {
             method: ask.method,

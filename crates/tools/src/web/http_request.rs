@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contract::{
-    ActionType, Caps, Category, CostTier, Effect, Example, Fault, Method, SafetyClass, ToolDef, WebLimits, WebRequest,
-    WebResponse,
+    ActionType, Caps, Category, CostTier, Effect, Example, Fault, Idempotency, Method, SafetyClass, ToolDef, WebLimits,
+    WebRequest, WebResponse,
 };
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     Answer, Cx, Tool,
     files::text::{brief, remark, tell_cut},
+    once::{ANSWER_UNCERTAIN, KEY_TWICE, certain, pass_on},
     web_fault::web_modes,
 };
 
@@ -44,6 +45,7 @@ pub(crate) fn tool() -> Tool {
             action: ActionType::CommsExternal,
             safety: SafetyClass::Network,
             needs: NEEDS,
+            idempotency: Idempotency::Optional,
             timeout: Duration::from_secs(MAX_SECONDS + 10),
             caps: Caps { output_bytes: MAX_LENGTH + 128 * 1024, output_lines: 50_000, ..Caps::DEFAULT },
             cost: CostTier::Medium,
@@ -61,7 +63,7 @@ pub(crate) fn tool() -> Tool {
                     arguments: json!({ "method": "HEAD", "url": "https://example.com/old", "timeout_seconds": 5 }),
                 },
             ],
-            failures: web_modes(&[&BODY_REFUSED]),
+            failures: web_modes(&[&BODY_REFUSED, &KEY_TWICE, &ANSWER_UNCERTAIN]),
             ..ToolDef::default()
         },
         effects,
@@ -183,8 +185,15 @@ fn effects(input: &Input) -> Vec<Effect> {
 
 fn run(cx: &Cx, input: Input) -> Result<Answer<Response>, Fault> {
     let max_length = input.max_length;
-    let response = cx.web()?.send(&request(input)?, cx.stop_flag())?;
+    let request = keyed(cx, input).map_err(Fault::untouched)?;
+    let response = certain(cx, cx.web()?.send(&request, cx.stop_flag())?)?;
     Ok(answer(response, max_length))
+}
+
+fn keyed(cx: &Cx, input: Input) -> Result<WebRequest, Fault> {
+    let mut request = request(input)?;
+    pass_on(cx, &mut request.headers)?;
+    Ok(request)
 }
 
 fn request(input: Input) -> Result<WebRequest, Fault> {
