@@ -9,6 +9,7 @@ use std::{
     process::Stdio,
 };
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran};
 
@@ -116,8 +117,7 @@ fn a_streak_of_failures_lowers_and_what_was_earned_before_is_gone() {
     assert_eq!(failure(&bench, "web", "f1"), "restricted");
     assert_eq!(failure(&bench, "web", "f2"), "sandboxed");
     assert_eq!(gate(&bench, "site.test"), (REFUSED, false));
-    // Nothing is earned on a day like this.
-    for n in 6..=11 {
+    for n in 6..=9 {
         assert_eq!(success(&bench, "web", &format!("t{n}"), "hard", "10"), "sandboxed");
     }
     let shown = bench.run(&["trust", "show", "default", "--json"]).exits(0).json();
@@ -268,6 +268,19 @@ fn another_role_under_the_same_name_is_another_agent() {
     }
     bench.run(&["trust", "identity", "default", "--model", "large"]).exits(0);
     assert_eq!(level(&bench, "terminal"), "restricted");
+}
+
+#[test]
+fn evidence_that_cannot_be_read_trusts_nobody() {
+    let config = format!("{CRITERIA}agents: {{ default: {{}}, pinned: {{ level: standard }} }}\n");
+    let bench = bench(&config);
+    bench.put("a.txt", "here\n");
+    let read = |agent: &str| bench.run(&["call", "read", r#"{"path":"a.txt"}"#, "--agent", agent]);
+    read("default").done();
+    let state = Connection::open(bench.data().join("state.db")).unwrap();
+    state.execute("INSERT INTO evidence(agent, at_ms, kind, body) VALUES ('default', 1, 'task', '{}')", []).unwrap();
+    read("default").refused("state_unusable");
+    read("pinned").done();
 }
 
 #[test]
