@@ -222,3 +222,21 @@ fn strings(value: &Value) -> Vec<&str> {
         Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
     }
 }
+
+#[test]
+fn what_tells_of_a_person_is_taken_out_where_the_config_says_so() {
+    let bench = Bench::new();
+    bench.put("order.txt", "Paid with 4242 4242 4242 4242 from DE89 3704 0044 0532 0130 00.\n");
+    let read = json!([{ "tool": "read", "arguments": { "path": "order.txt" } }]);
+    bench.put("own.yaml", "version: 1\n");
+    assert!(turn(&bench, &read)[0]["text"].as_str().unwrap().contains("4242 4242"));
+    bench.put("own.yaml", "redact_personal_data: true\n");
+    let outcome = &turn(&bench, &read)[0];
+    let text = outcome["text"].as_str().unwrap();
+    assert!(text.contains("Paid with [redacted:card:") && text.contains("] from [redacted:iban:"), "{text}");
+    assert!(!outcome.to_string().contains("4242 4242"), "{outcome}");
+    let mut rules: Vec<_> =
+        outcome["findings"].as_array().unwrap().iter().map(|it| (&it["kind"], &it["rule"])).collect();
+    rules.sort_by_key(|(_, rule)| rule.to_string());
+    assert_eq!(rules, [(&json!("pii"), &json!("card")), (&json!("pii"), &json!("iban"))]);
+}

@@ -208,7 +208,7 @@ impl Runtime {
         let broker = Arc::new(Broker::open(secrets.unwrap_or_else(SecretPlaces::none)));
         let connections = Arc::new(Connections::new(&config.connections, broker, clock.clone()));
         let gateway = Arc::new(Gateway::new(config.egress.clone(), connections.clone()));
-        let mut redactor = Redactor { key: [0; 32], personal: false };
+        let mut redactor = Redactor { key: [0; 32], personal: config.redact_personal_data.value };
         getrandom::fill(&mut redactor.key).map_err(|error| OpenError::Chance(error.to_string()))?;
         let conversations = Conversations::open(rooms.as_deref());
         let definitions = Definitions::at(rooms.clone());

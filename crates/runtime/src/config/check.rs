@@ -47,6 +47,7 @@ pub(super) struct Layer {
     pub(super) rooms: RoomsLayer,
     pub(super) egress: EgressLayer,
     pub(super) flow: FlowLayer,
+    pub(super) redact_personal_data: Option<Said<bool>>,
     pub(super) first_sight: Option<Said<FirstSight>>,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) trust: TrustLayer,
@@ -189,6 +190,7 @@ impl<'a> Check<'a> {
             sandboxing: file.sandboxing.as_ref().map(|block| sandboxing::check(&mut self, block)).unwrap_or_default(),
             egress: egress::check(&mut self, file.egress.as_ref(), file.search.as_ref()),
             flow: flow::check(&mut self, file.information_flow.as_ref()),
+            redact_personal_data: file.redact_personal_data.as_ref().map(|on| self.said(on)),
             first_sight: self
                 .dimension("first_sight", file.definitions.as_ref().and_then(|it| it.first_sight.as_ref())),
             levels: self.levels(file),

@@ -24,6 +24,7 @@ pub(super) struct ConfigFile {
     pub(super) autonomy: Option<AutonomyFile>,
     pub(super) approvals: Option<ApprovalsFile>,
     pub(super) information_flow: Option<At<WordOr<FlowFile>>>,
+    pub(super) redact_personal_data: Option<At<bool>>,
     pub(super) definitions: Option<DefinitionsFile>,
     pub(super) egress: Option<EgressFile>,
     pub(super) search: Option<SearchFile>,

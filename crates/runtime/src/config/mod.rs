@@ -84,6 +84,8 @@ pub struct Config {
     pub hold: Duration,
     /// How other machines are found and reached.
     pub egress: EgressSettings,
+    /// Whether cards, accounts and national ids are taken out of results like credentials are.
+    pub redact_personal_data: Sourced<bool>,
     /// What happens to tools of an origin that was never seen before.
     pub first_sight: Sourced<FirstSight>,
     /// Other people's APIs, by name.
@@ -287,6 +289,7 @@ impl Config {
             rooms: &'a RoomSettings,
             egress: &'a EgressSettings,
             protected: &'a [String],
+            redact_personal_data: bool,
             directories: BTreeMap<&'a AgentName, &'a [Directory]>,
             connections: BTreeMap<&'a str, &'a Connection>,
         }
@@ -298,6 +301,7 @@ impl Config {
             rooms: &self.rooms,
             egress: &self.egress,
             protected: &self.protected,
+            redact_personal_data: self.redact_personal_data.value,
             directories: self.agents.iter().map(|(name, settings)| (name, &*settings.directories)).collect(),
             connections: self.connections.iter().map(|(name, known)| (&**name, &known.value)).collect(),
         })
