@@ -6,7 +6,8 @@
 //! `rows` or `groups`, half of the rows, or of the sources rows come from, are kept out of the training, with `fifths` each
 //! fifth of the rows in turn, and what the whole judge finds is printed for what was kept out alone. The bar is found on
 //! what is trained on. `crates/guard/src/injection/weights.bin` was trained with `all` on
-//! `/usr/share/doc`, the sources of this workspace's dependencies and the standard library of Python.
+//! `/usr/share/doc`, the sources of this workspace's dependencies, the standard library of Python, and some thousand short
+//! files with what programs print: listings, paths, logs, one to three lines each.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -230,7 +231,7 @@ fn ordinary_texts(dir: &Path, dice: &mut Dice) -> Vec<String> {
     let mut texts = Vec::new();
     while texts.len() < ORDINARY && !files.is_empty() {
         let path = files.swap_remove(dice.below(files.len()));
-        let Some(text) = read_text(&path).filter(|text| text.len() >= 40) else { continue };
+        let Some(text) = read_text(&path).filter(|text| text.len() >= 8) else { continue };
         let lower = text.to_lowercase();
         if lower.contains("ignore previous instructions") || lower.contains("prompt injection") {
             continue;

@@ -371,6 +371,9 @@ fn asked(approval: &Approval, now_ms: u64) -> Asked {
 /// The label of a question whose call was steered by words nobody vouches for.
 pub(crate) const STEERED: &str = "steered";
 
+/// The rule of a reason that says who agreed to this very call.
+pub(crate) const APPROVED: &str = "approved";
+
 fn permit(asking: Asking, approval: &Approval) -> Result<(Permit, Reason), Unsettled> {
     let agreed = Agreed::by_approval(approval);
     let question = approval.question.digest;
@@ -382,7 +385,7 @@ fn permit(asking: Asking, approval: &Approval) -> Result<(Permit, Reason), Unset
         true => "nobody objected in time".to_owned(),
         false => format!("{} agreed", people.join(" and ")),
     };
-    Ok((permit, Reason { rule: "approved", text, source: SourceLine { file: approval.id.0.clone(), line: 0 } }))
+    Ok((permit, Reason { rule: APPROVED, text, source: SourceLine { file: approval.id.0.clone(), line: 0 } }))
 }
 
 fn nobody_agreed() -> Fault {

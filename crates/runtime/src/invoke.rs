@@ -28,7 +28,7 @@ use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, Reconciled
 
 use crate::{
     Whereabouts,
-    approvals::{Patience, Unsettled},
+    approvals::{self, Patience, Unsettled},
     catalog::{Catalog, Entry},
     clean::{Cleaned, clean, found, redact_value},
     config::Place,
@@ -387,7 +387,7 @@ async fn ask(
     watch: &Watch,
     trip: &mut Trip,
 ) -> Result<Permit, Stop> {
-    let Some(approvals) = &house.approvals else { return Err(nobody_to_ask(entry, &asking.reasons).into()) };
+    let Some(people) = &house.approvals else { return Err(nobody_to_ask(entry, &asking.reasons).into()) };
     let bound = json!({
         "agent": call.agent,
         "tool": call.tool,
@@ -416,8 +416,8 @@ async fn ask(
         effects: meaning.effects.clone(),
         labels: Vec::new(),
         picture: Value::Null,
-        may_approve: approvals.people(),
-        expires_ms: Some(approvals.expires_ms()),
+        may_approve: people.people(),
+        expires_ms: Some(people.expires_ms()),
         once: call.key.clone(),
     };
     let wanted = Wanted {
@@ -428,7 +428,11 @@ async fn ask(
         arguments: &call.arguments,
     };
     let patience = Patience { hold: watch.hold, cancel: &watch.cancel, progress: watch.progress.as_ref() };
-    let (permit, agreed) = approvals.settle(question, asking, &wanted, patience).await?;
+    let (permit, agreed) = people.settle(question, asking, &wanted, patience).await?;
+    // Whoever agreed to this very call has seen its words: they are no longer only somebody else's.
+    if agreed.rule == approvals::APPROVED {
+        house.conversations.vouch(&call.agent, input);
+    }
     if let Some(decided) = &mut trip.record.decision {
         decided.reasons.insert(0, agreed);
     }

@@ -14,7 +14,7 @@ use std::{
 use arc_swap::ArcSwap;
 use serde_json::json;
 use toolgate_contract::{
-    AgentName, Category, Evidence, Fact, Fault, Level, Note, Outcome, Part, Person, Principal, Status,
+    AgentName, Category, Evidence, Fact, Fault, LatchKind, Level, Note, Outcome, Part, Person, Principal, Status,
 };
 use toolgate_gate::{
     Agent, Policy,
@@ -222,6 +222,9 @@ impl Trust {
             detail: json!({ "category": category, "fact": evidence.fact }),
         };
         self.store.note(note).await?;
+        if let Fact::Incident { incident } = &evidence.fact {
+            state.latch(agent.clone(), LatchKind::SecurityIncident, incident.clone(), at_ms).await?;
+        }
         state.add_evidence(evidence.clone()).await?;
         self.look(agent).await?;
         Ok(evidence)

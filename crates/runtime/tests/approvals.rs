@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contract::{
     ActionType, AgentName, Answer, Approval, ApprovalId, ApprovalState, Call, Category, CostTier, Covers, Digest,
-    Effect, EffectKind, Fault, GrantTerms, LatchKind, Outcome, Person, Principal, SafetyClass, Status, ToolDef,
+    Effect, EffectKind, Fact, Fault, GrantTerms, LatchKind, Outcome, Person, Principal, SafetyClass, Status, ToolDef,
 };
 use toolgate_runtime::{
     Runtime, Setup, Watch,
@@ -392,6 +392,20 @@ async fn too_many_errors_hold_an_agent_back() {
     }
     assert_eq!(short(&house.call("free", at("a")).await), DONE);
     assert_eq!(short(&house.call("free", at("a")).await), PENDING);
+}
+
+#[tokio::test]
+async fn an_incident_holds_an_agent_back() {
+    let house = house("");
+    assert_eq!(short(&house.call("free", at("a")).await), DONE);
+    let agent = AgentName::from("default");
+    let incident = Fact::Incident { incident: "leak-1".into() };
+    house.runtime.trust().report(&agent, Some(Category::FileSystem), incident, &Person::from("ann")).await.unwrap();
+    // Another program may have reported it, so it is believed for a moment that nobody did.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let outcome = house.call("free", at("a")).await;
+    assert_eq!(short(&outcome), PENDING);
+    assert!(outcome.text.contains("autonomy `locked`"), "{}", outcome.text);
 }
 
 #[tokio::test]

@@ -17,7 +17,10 @@ use toolgate_runtime::{
     Runtime, Setup, Watch, Whereabouts, built_in_tools,
     config::{Config, Sources},
     sandbox::{Egress, RoomSpec, WorkspaceMode},
-    store::{Store, StoreError},
+    store::{
+        Store, StoreError,
+        state::{SqliteState, State},
+    },
 };
 
 /// Takes every record and keeps none.
@@ -60,7 +63,7 @@ fn house(text: &str) -> House {
         fs::write(root.join(name).join("note"), name).unwrap();
     }
     let tool = root.join("bin/own-tool");
-    fs::write(&tool, "#!/bin/sh\necho \"own tool in $(dirname \"$0\")\"\n").unwrap();
+    fs::write(&tool, "#!/bin/sh\necho \"found it in $(dirname \"$0\")\"\n").unwrap();
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
     let text = text.replace("DIR", root.to_str().unwrap());
     let agents = if text.contains("agents:") { "" } else { "agents: { default: { level: elevated } }\n" };
@@ -77,7 +80,9 @@ fn house(text: &str) -> House {
     let config = config.unwrap_or_else(|errors| panic!("{}", errors[0]));
     let hidden = vec![root.join("data")];
     let rooms = Some(root.join("data"));
-    let setup = Setup { config, store: Arc::new(Forgetful), state: None, tools: built_in_tools(), hidden, rooms, secrets: None };
+    let state: Arc<dyn State> = Arc::new(SqliteState::open(&root.join("data")).unwrap());
+    let (store, state) = (Arc::new(Forgetful), Some(state));
+    let setup = Setup { config, store, state, tools: built_in_tools(), hidden, rooms, secrets: None };
     House { runtime: Runtime::open(setup).unwrap(), dir }
 }
 
@@ -223,7 +228,7 @@ async fn programs_are_found_in_the_directories_the_config_adds() {
     let house = house_where("extra_safe_path_prefixes: [DIR/bin, /usr/local/games]");
     let bin = house.path("bin");
     let found = house.call("default", "bash", json!({ "argv": ["own-tool"] })).await;
-    assert_eq!(found.text, format!("own tool in {}\n", bin.display()));
+    assert_eq!(found.text, format!("found it in {}\n", bin.display()));
     let path = house.says("echo $PATH").await;
     // A directory that is not there is left out.
     let there = if Path::new("/usr/local/games").exists() { ":/usr/local/games:" } else { ":/" };

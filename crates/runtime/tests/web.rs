@@ -21,7 +21,10 @@ use toolgate_runtime::{
     Runtime, Setup, Watch,
     config::{Config, Sources},
     secrets::SecretPlaces,
-    store::{Store, StoreError},
+    store::{
+        Store, StoreError,
+        state::{SqliteState, State},
+    },
     tools::{Answer, Cx, Tool},
 };
 
@@ -121,7 +124,16 @@ fn house(yaml: &str, tools: Vec<Tool>) -> House {
         data_dir: Some("/nonexistent".into()),
         ..SecretPlaces::none()
     };
-    let setup = Setup { config, store: store.clone(), state: None, tools, hidden: Vec::new(), rooms: None, secrets: Some(secrets) };
+    let state: Arc<dyn State> = Arc::new(SqliteState::open(&dir.path().join("data")).unwrap());
+    let setup = Setup {
+        config,
+        store: store.clone(),
+        state: Some(state),
+        tools,
+        hidden: Vec::new(),
+        rooms: None,
+        secrets: Some(secrets),
+    };
     House { runtime: Runtime::open(setup).unwrap(), store, _dir: dir }
 }
 
