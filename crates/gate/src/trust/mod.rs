@@ -171,9 +171,9 @@ pub struct Explained {
 
 /// How an agent that starts at `initial` stands at `now`.
 ///
-/// Evidence that is dated later than `now` is not known yet.
+/// Evidence that is dated later happens now: a clock that was put back must not undo what is known.
 pub fn stand(rules: &TrustRules, initial: Level, evidence: &[Evidence], now_ms: u64) -> Standing {
-    let mut known: Vec<&Evidence> = evidence.iter().filter(|one| one.at_ms <= now_ms).collect();
+    let mut known: Vec<&Evidence> = evidence.iter().collect();
     known.sort_by_key(|one| (one.at_ms, &one.fact, one.category));
     let tracks = tracks(rules, initial, &known, now_ms);
 

@@ -132,7 +132,7 @@ impl<'a> Track<'a> {
     pub(super) fn walk(mut self, known: &[&'a Evidence], now_ms: u64) -> Self {
         for one in known {
             if self.concerns(one) {
-                self.advance(one.at_ms);
+                self.advance(one.at_ms.min(now_ms));
                 self.take(&one.fact);
             }
         }
