@@ -35,6 +35,7 @@ use crate::{
     conversation::{Deed, Seen},
     house::{Fatal, House, Watch},
     once::{self, Claim, Kept, Known},
+    picture,
     rooms::Ledger,
     secrets::Broker,
 };
@@ -138,7 +139,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     trip.record.decision = Some(decision.decided());
     trip.record.policy = Some(house.policy_digest());
     if let Decision::Deny(reasons) = &decision {
-        return Err(not_permitted(entry, reasons).into());
+        return Err(not_permitted(house, entry, reasons).into());
     }
     // What happened already needs nobody's permission to be told again.
     let known = known(house, claim.as_ref()).await?;
@@ -147,8 +148,10 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     }
     let permit = match decision {
         Decision::Allow(permit, _) => permit,
-        Decision::Ask(asking) => ask(house, call, entry, &input, &meaning, asking, watch, trip).await?,
-        Decision::Deny(reasons) => return Err(not_permitted(entry, &reasons).into()),
+        Decision::Ask(asking) => {
+            ask(house, call, entry, &input, &meaning, origin.as_ref(), asking, watch, trip).await?
+        },
+        Decision::Deny(reasons) => return Err(not_permitted(house, entry, &reasons).into()),
     };
 
     let walls = house.walls(&permit);
@@ -205,7 +208,7 @@ fn admit_and_clean(
 }
 
 /// The agent, as it stands in the category of the tool, and the tool, if there are such.
-fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
+pub(crate) fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
     let agent = house.agent(&call.agent)?;
     let Some(entry) = catalog.find(&call.tool)? else {
         let permitted: Vec<_> = house.permitted(catalog, agent).map(|entry| &*entry.tool.def.name).collect();
@@ -221,13 +224,13 @@ fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a 
 /// Decided before the arguments are looked at: what an agent may not use does not explain itself to it.
 fn may_know(house: &House, agent: &Agent, entry: &Entry) -> Result<(), Fault> {
     match house.shown_to(agent, entry) {
-        Decision::Deny(reasons) => Err(not_permitted(entry, &reasons)),
+        Decision::Deny(reasons) => Err(not_permitted(house, entry, &reasons)),
         Decision::Allow(..) | Decision::Ask(..) => Ok(()),
     }
 }
 
 /// The arguments, within the caps, valid, with defaults filled in.
-fn admit_input(house: &House, entry: &Entry, arguments: &Value) -> Result<Value, Fault> {
+pub(crate) fn admit_input(house: &House, entry: &Entry, arguments: &Value) -> Result<Value, Fault> {
     let bytes = entry.tool.def.caps.input_bytes.min(house.config.limits.max_input_bytes);
     json::check(arguments, &json::Limits { bytes, ..json::Limits::default() })?;
     entry.input.admit_input(&entry.tool.def, arguments)
@@ -292,7 +295,7 @@ impl Meaning {
         }
     }
 
-    fn deed<'a>(&'a self, house: &'a House, agent: &'a Agent, entry: &Entry) -> Deed<'a> {
+    pub(crate) fn deed<'a>(&'a self, house: &'a House, agent: &'a Agent, entry: &Entry) -> Deed<'a> {
         let needs = &entry.tool.def.needs;
         Deed {
             agent: &agent.name,
@@ -321,7 +324,7 @@ impl Meaning {
     }
 }
 
-fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
+pub(crate) fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
     let (def, body) = (&entry.tool.def, &entry.tool.body);
     let action = body.action(input)?.unwrap_or_else(|| def.action.clone());
     let mut effects = body.effects(input)?;
@@ -363,7 +366,7 @@ fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Resul
 }
 
 /// Where the words of a call come from, and what it would tell.
-fn whence(house: &House, deed: &Deed<'_>, entry: &Entry, input: &Value) -> Option<Origin> {
+pub(crate) fn whence(house: &House, deed: &Deed<'_>, entry: &Entry, input: &Value) -> Option<Origin> {
     let def = &entry.tool.def;
     house.conversations.origin(deed, &def.name, input, &def.input_schema, house.policy())
 }
@@ -383,6 +386,7 @@ async fn ask(
     entry: &Entry,
     input: &Value,
     meaning: &Meaning,
+    origin: Option<&Origin>,
     asking: Asking,
     watch: &Watch,
     trip: &mut Trip,
@@ -414,7 +418,7 @@ async fn ask(
         class: meaning.class,
         action: meaning.action.to_string(),
         effects: meaning.effects.clone(),
-        labels: Vec::new(),
+        labels: picture::labels(house.policy(), &call.tool, origin),
         picture: Value::Null,
         may_approve: people.people(),
         expires_ms: Some(people.expires_ms()),
@@ -428,7 +432,8 @@ async fn ask(
         arguments: &call.arguments,
     };
     let patience = Patience { hold: watch.hold, cancel: &watch.cancel, progress: watch.progress.as_ref() };
-    let (permit, agreed) = people.settle(question, asking, &wanted, patience).await?;
+    let picture = async { plain_arguments(house, picture::picture(house, &call.agent, entry, input, meaning).await) };
+    let (permit, agreed) = people.settle(question, picture, asking, &wanted, patience).await?;
     // Whoever agreed to this very call has seen its words: they are no longer only somebody else's.
     if agreed.rule == approvals::APPROVED {
         house.conversations.vouch(&call.agent, input);
@@ -926,7 +931,7 @@ fn unrecorded(outcome: Outcome, begun: bool, fault: Fault) -> Outcome {
     faulted(blank, Fault { message, ..fault })
 }
 
-fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
+fn not_permitted(house: &House, entry: &Entry, reasons: &[Reason]) -> Fault {
     // Another command may do where this one is refused; the tool itself is permitted.
     if reasons.first().is_some_and(|first| first.rule.starts_with("command_")) {
         let message = format!("the command is refused: {}", sentence(reasons));
@@ -947,7 +952,9 @@ fn not_permitted(entry: &Entry, reasons: &[Reason]) -> Fault {
         _ => {}
     }
     let message = format!("tool `{}` is not permitted: {}", entry.tool.def.name, sentence(reasons));
-    Fault::refused("not_permitted", message, "Use another tool, or ask the operator to change the policy.")
+    let instead = reasons.iter().filter_map(|reason| house.policy().book.behind(reason)?.instead.as_deref()).next();
+    let remedy = instead.unwrap_or("Use another tool, or ask the operator to change the policy.");
+    Fault::refused("not_permitted", message, remedy)
 }
 
 /// Nobody can say yet whether the effect happened; nobody will say that it did not.

@@ -14,13 +14,16 @@ pub mod definitions;
 mod house;
 mod invoke;
 pub mod means;
+mod notify;
 pub mod once;
+mod picture;
 mod rooms;
 mod schema;
 pub mod secrets;
 mod standing;
 mod terminals;
 pub mod tokens;
+mod trials;
 mod turn;
 mod web;
 
@@ -33,6 +36,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use toolgate_contract::{
     ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Person, Principal, Risk, SafetyClass,
     ToolDef, WebRequest, WebResponse,
@@ -49,6 +53,7 @@ pub use toolgate_egress as egress;
 pub use toolgate_sandbox as sandbox;
 pub use toolgate_store as store;
 pub use toolgate_tools as tools;
+pub use trials::Trial;
 pub use turn::Turn;
 
 use crate::{
@@ -180,8 +185,16 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Opens workspaces, checks tools and config. Nothing runs yet.
+    /// Opens workspaces, checks tools and config, tries what the rules of the config say about their examples. Nothing
+    /// runs yet.
     pub fn open(setup: Setup) -> Result<Self, OpenError> {
+        let runtime = Self::open_untried(setup)?;
+        let wrong = runtime.wrong_examples();
+        if wrong.is_empty() { Ok(runtime) } else { Err(OpenError::Config(wrong)) }
+    }
+
+    /// The same for whoever tries the examples themselves.
+    pub fn open_untried(setup: Setup) -> Result<Self, OpenError> {
         let Setup { config, store, state, tools, hidden, rooms, secrets } = setup;
         let mut catalog = Catalog::default();
         for tool in tools {
@@ -285,6 +298,15 @@ impl Runtime {
     /// Questions to people and their answers; none where nobody can be asked.
     pub fn approvals(&self) -> Option<&Approvals> {
         self.house.approvals.as_ref()
+    }
+
+    /// Looks after questions to people until it is told to stop: does what time brings about, and tells people, over the
+    /// config's channels, of what this program asks. For whoever serves.
+    pub async fn tend(&self, stop: CancellationToken) {
+        match &self.house.approvals {
+            Some(approvals) => notify::tend(&self.house, approvals, stop).await,
+            None => stop.cancelled().await,
+        }
     }
 
     /// What is known about agents, and how far they are trusted.

@@ -74,6 +74,7 @@ fn house_in(kept: Arc<tempfile::TempDir>, config: &str, count: Arc<AtomicU32>, d
     let text = format!("policy: {{ ask: {{ tools: [save] }} }}\n{config}");
     fs::write(&file, text).unwrap();
     let config = Config::load(&Sources {
+        admin: None,
         explicit: Some(file),
         user: None,
         project: None,

@@ -75,6 +75,7 @@ impl House {
 
     fn load(&self) -> Result<Config, Vec<ConfigError>> {
         Config::load(&Sources {
+            admin: None,
             explicit: None,
             user: Some(self.path("home/toolgate.yaml")),
             project: Some(self.path("project/toolgate.yaml")),

@@ -510,6 +510,7 @@ fn only_a_trusted_file_makes_first_sights_count() {
             Some(dir.path().join(name))
         };
         let sources = Sources {
+            admin: None,
             explicit: None,
             user: file("user.yaml", user),
             project: file("toolgate.yaml", project),

@@ -19,6 +19,7 @@ fn load(user: &str, project: Option<&str>) -> Result<Config, Vec<ConfigError>> {
         path
     };
     let sources = Sources {
+        admin: None,
         explicit: None,
         user: Some(path("user.yaml", user)),
         project: project.map(|text| path("toolgate.yaml", text)),

@@ -63,6 +63,7 @@ async fn house(text: &str) -> Option<House> {
     symlink(root.join("work/data"), root.join("data")).unwrap();
     fs::write(root.join("config.yaml"), format!("{text}{AGENTS}")).unwrap();
     let config = Config::load(&Sources {
+        admin: None,
         explicit: Some(root.join("config.yaml")),
         user: None,
         project: None,

@@ -70,6 +70,7 @@ fn house(text: &str) -> House {
     let file = root.join("config.yaml");
     fs::write(&file, format!("{text}{agents}")).unwrap();
     let config = Config::load(&Sources {
+        admin: None,
         explicit: Some(file),
         user: None,
         project: None,

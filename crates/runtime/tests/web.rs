@@ -110,6 +110,7 @@ fn house(yaml: &str, tools: Vec<Tool>) -> House {
     let file = dir.path().join("toolgate.yaml");
     std::fs::write(&file, yaml).unwrap();
     let sources = Sources {
+        admin: None,
         explicit: Some(file),
         user: None,
         project: None,

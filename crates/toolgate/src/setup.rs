@@ -24,6 +24,9 @@ use toolgate_runtime::{
 
 use crate::problem::Problem;
 
+/// The administrator's config. No flag and no variable names another: whoever could would be the administrator.
+const ADMIN: &str = "/etc/toolgate/toolgate.yaml";
+
 /// Flags of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
@@ -60,6 +63,7 @@ impl Place {
             .or_else(|| env::home_dir().map(|home| home.join(".config")))
             .map(|dir| dir.join("toolgate/toolgate.yaml"));
         Ok(Sources {
+            admin: Some(PathBuf::from(ADMIN)),
             explicit: self.config.as_ref().map(|file| cwd.join(file)),
             user,
             project: Some(workspace.as_deref().unwrap_or(&cwd).join(PROJECT_FILE)),

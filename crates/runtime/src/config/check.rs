@@ -7,7 +7,7 @@ use toolgate_contract::{
 };
 use toolgate_gate::{
     CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, OriginWanted, Policy, Resources, TerminalMode,
-    condition::Condition,
+    condition::{Condition, ConditionError},
 };
 use toolgate_guard::shell::profiles::Profile;
 
@@ -26,6 +26,7 @@ use super::{
     people::{self, ApprovalsLayer, AutonomyLayer},
     resources::{self, Opened},
     rooms::{self, RoomsLayer},
+    rules::{self, CallRule},
     sandboxing::{self, Sandboxing},
     trust::{self, TrustLayer},
     words::{Port, parse_host},
@@ -37,6 +38,7 @@ use crate::definitions::FirstSight;
 pub(super) struct Layer {
     pub(super) rules: RulesLayer,
     pub(super) resources: Resources,
+    pub(super) calls: Vec<CallRule>,
     pub(super) tools: Vec<(String, Said<Permission>)>,
     pub(super) agents: Vec<(Said<AgentName>, AgentLayer)>,
     pub(super) max_concurrency: Option<Said<usize>>,
@@ -175,6 +177,12 @@ impl<'a> Check<'a> {
                 .as_ref()
                 .map(|policy| resources::check(&mut self, policy.files.as_deref(), policy.hosts.as_deref()))
                 .unwrap_or_default(),
+            calls: file
+                .policy
+                .as_ref()
+                .and_then(|policy| policy.rules.as_deref())
+                .map(|written| rules::check(&mut self, written))
+                .unwrap_or_default(),
             tools: entries(&file.tools).filter_map(|(name, tool)| self.tool(name, tool)).collect(),
             agents: entries(&file.agents).filter_map(|(name, agent)| self.agent(name, agent)).collect(),
             max_concurrency,
@@ -262,7 +270,18 @@ impl<'a> Check<'a> {
         ListedLayer { tools, actions }
     }
 
+    /// Tools whose names begin alike, or one tool.
+    pub(super) fn mention_some(&mut self, name: &At<String>) -> Said<String> {
+        let said = self.said(name);
+        self.mentions.push(said.clone());
+        said
+    }
+
     pub(super) fn mention(&mut self, name: &At<String>) -> Said<String> {
+        if name.value.ends_with('*') {
+            let message = format!("`{}` is no tool: a `*` stands for tools in `policy.rules` only", name.value);
+            self.error(name.mark, message, "Write the names of the tools, or a rule under `policy.rules`.");
+        }
         let said = self.said(name);
         self.mentions.push(said.clone());
         said
@@ -305,7 +324,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn class(&mut self, name: &At<String>) -> Option<SafetyClass> {
+    pub(super) fn class(&mut self, name: &At<String>) -> Option<SafetyClass> {
         let class = SafetyClass::parse(&name.value);
         if class.is_none() {
             self.unknown("safety class", name, SafetyClass::ALL.iter().map(|class| class.as_str()));
@@ -552,10 +571,14 @@ impl<'a> Check<'a> {
         let Err(error) = Condition::parse(&text.value) else {
             return Some(Permission::Condition(Cow::Owned(text.value.clone())));
         };
+        self.bad_condition(text, &error);
+        None
+    }
+
+    pub(super) fn bad_condition(&mut self, text: &At<String>, error: &ConditionError) {
         let mark = self.inside(text, error.offset);
         let remedy = "Compare what is known of a call, such as `agent.level == \"elevated\"` or `args.path`.";
         self.error(mark, format!("the condition cannot be read: {}", error.message), remedy);
-        None
     }
 
     /// The place of a byte inside a text; of the text as a whole where escapes hide which column that is.

@@ -436,7 +436,7 @@ fn word(cx: &mut Check<'_>, key: &str, text: &At<String>) -> Option<Word> {
 }
 
 /// A reference. What is none is most likely the secret itself.
-fn reference(cx: &mut Check<'_>, key: &str, text: &At<String>) -> Option<SecretRef> {
+pub(super) fn reference(cx: &mut Check<'_>, key: &str, text: &At<String>) -> Option<SecretRef> {
     match SecretRef::parse(&text.value) {
         Ok(reference) => Some(reference),
         Err(_) if !SecretRef::is_meant(&text.value) => {

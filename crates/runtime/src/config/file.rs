@@ -4,6 +4,7 @@
 //! them, so that all wrong words of a file are reported at once.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::load::{At, Entries, ListOr, WordOr};
 
@@ -137,6 +138,52 @@ pub(super) struct RulesFile {
     pub(super) allowed: Option<ListedFile>,
     pub(super) files: Option<Vec<At<FileRuleFile>>>,
     pub(super) hosts: Option<Vec<At<HostRuleFile>>>,
+    pub(super) rules: Option<Vec<At<CallRuleFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CallRuleFile {
+    pub(super) id: Option<At<String>>,
+    pub(super) verdict: Option<At<String>>,
+    pub(super) tools: Option<Vec<At<String>>>,
+    pub(super) actions: Option<Vec<At<String>>>,
+    pub(super) agents: Option<Vec<At<String>>>,
+    pub(super) roles: Option<Vec<At<String>>>,
+    pub(super) classes: Option<Vec<At<String>>>,
+    pub(super) risk_at_least: Option<At<String>>,
+    pub(super) when: Option<At<String>>,
+    pub(super) because: Option<At<String>>,
+    pub(super) instead: Option<At<String>>,
+    #[serde(rename = "match")]
+    pub(super) must: Option<Vec<At<ExampleFile>>>,
+    #[serde(rename = "not_match")]
+    pub(super) must_not: Option<Vec<At<ExampleFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ExampleFile {
+    pub(super) agent: Option<At<String>>,
+    pub(super) tool: Option<At<String>>,
+    pub(super) arguments: Option<At<Value>>,
+}
+
+/// A file of its own, beside configs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TestsFile {
+    pub(super) tests: Option<Vec<At<TestFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TestFile {
+    pub(super) agent: Option<At<String>>,
+    pub(super) tool: Option<At<String>>,
+    pub(super) arguments: Option<At<Value>>,
+    pub(super) expect: Option<At<String>>,
+    pub(super) rule: Option<At<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -461,6 +508,21 @@ pub(super) struct ApprovalsFile {
     pub(super) hold: Option<At<String>>,
     pub(super) people: Option<Vec<At<String>>>,
     pub(super) timeout: Option<At<WordOr<TimeoutFile>>>,
+    pub(super) channels: Option<Vec<At<ChannelFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ChannelFile {
+    pub(super) webhook: Option<HookFile>,
+    pub(super) slack: Option<HookFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HookFile {
+    pub(super) url: Option<At<String>>,
+    pub(super) secret: Option<At<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -122,7 +122,7 @@ fn parse(text: Text, layers: &mut Vec<Read>, findings: &mut Findings) {
     match parsed {
         Ok(kept) => {
             let file = ConfigFile { connections: kept.connections, ..ConfigFile::default() };
-            layers.push(Read { number, file, trusted: true });
+            layers.push(Read { number, file, trusted: true, admin: false });
         }
         Err(why) => findings.unreadable(number, why),
     }

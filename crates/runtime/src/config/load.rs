@@ -62,7 +62,7 @@ pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<T, Unre
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_anchors: 0,
-            max_nodes: 5_000,
+            max_nodes: 50_000,
         },
         merge_keys: MergeKeyPolicy::Error,
         strict_booleans: true,
@@ -78,6 +78,11 @@ impl Outline {
     /// The outline of a text that was read before.
     pub(super) fn of(text: &str) -> Self {
         parse(text).unwrap_or_default()
+    }
+
+    /// Is there such a key at the top?
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key.value == name)
     }
 
     /// Where the key at the end of this path is written.

@@ -21,9 +21,10 @@ use super::{
     commands, connections,
     findings::{Findings, Said, Spot},
     flow::Argument,
-    people::{Presets, add_budget},
+    people::{Channel, Presets, add_budget},
     resources::Opened,
     rooms::Voice,
+    rules,
     sandboxing::Sandboxing,
     trust,
 };
@@ -45,10 +46,12 @@ pub(super) struct Draft {
     initial_level: Option<Said<Level>>,
     presets: Presets,
     hold: Duration,
+    channels: Vec<Channel>,
     level_descriptions: BTreeMap<Level, String>,
     connections: BTreeMap<String, Sourced<Connection>>,
     mentions: Vec<Said<String>>,
     arguments: Vec<Argument>,
+    rules: rules::Kept,
 }
 
 #[derive(Debug, Default)]
@@ -93,10 +96,12 @@ impl Draft {
             initial_level: None,
             presets: Presets::default(),
             hold: super::HOLD,
+            channels: Vec::new(),
             level_descriptions: BTreeMap::new(),
             connections: BTreeMap::new(),
             mentions: Vec::new(),
             arguments: Vec::new(),
+            rules: rules::Kept::default(),
         }
     }
 
@@ -104,6 +109,7 @@ impl Draft {
     pub(super) fn apply(&mut self, layer: Layer, findings: &mut Findings) {
         add_rules(&mut self.policy.rules, layer.rules, findings);
         add_resources(&mut self.policy.resources, layer.resources);
+        self.rules.add(&mut self.policy.book, layer.calls, findings);
         for (name, permission) in layer.tools {
             self.policy.tools.insert(name, vec![findings.sourced(permission.map(Word::from))]);
         }
@@ -138,7 +144,7 @@ impl Draft {
         }
         self.initial_level = layer.trust.initial_level.or(self.initial_level.take());
         layer.autonomy.apply(&mut self.presets, &mut self.policy.downgrades, findings);
-        layer.approvals.apply(&mut self.policy.approvals, &mut self.hold);
+        layer.approvals.apply(&mut self.policy.approvals, &mut self.hold, &mut self.channels);
         connections::add(&mut self.connections, layer.connections, findings);
         self.mentions.extend(layer.mentions);
     }
@@ -215,12 +221,14 @@ impl Draft {
             places: self.sandboxing.places(findings),
             rooms: self.rooms,
             hold: self.hold,
+            channels: self.channels,
             connections: self.connections,
             egress: self.egress,
             redact_personal_data: self.redact_personal_data,
             first_sight: self.first_sight,
             room_dirs: self.room_dirs,
             mentions: Mentions { names: self.mentions, arguments: self.arguments, texts: findings.texts.clone() },
+            rules: self.rules,
             workspaces,
             directories,
         }
@@ -344,12 +352,17 @@ fn set_allowlist(
     let names: Vec<&str> = ceiling.into_iter().flatten().map(|entry| &*entry.value).collect();
     let names = if names.is_empty() { "no host".to_owned() } else { names.join("`, `") };
     let source = ceiling.and_then(|list| list.first()).map_or(&held.network.source, |entry| &entry.source);
+    let mut is_looser = false;
     for host in &hosts {
         if ceiling.is_some_and(|list| !covers(list, &host.value))
             && let Some((message, remedy)) = bound.loosens(&host.value, &names, source, host.spot, findings)
         {
             findings.error(host.spot, message, remedy);
+            is_looser = true;
         }
+    }
+    if is_looser {
+        return;
     }
     held.network_allowlist = hosts.into_iter().map(|host| findings.sourced(host)).collect();
 }

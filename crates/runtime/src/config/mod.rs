@@ -8,6 +8,9 @@
 //! Layers, in order: the built-in defaults, the user's file, the project's file; or the defaults and the one file
 //! that was named. The project's file lies where agents write, so it may only tighten until a person has read it and
 //! put its hash on the list ([`trust_file`]): an agent must not configure its own cage.
+//!
+//! On top of all of them stands the administrator's file, which only root can write. What it sets is what holds; the
+//! files below it may make that tighter, and what they say that would loosen it counts for nothing.
 
 mod check;
 mod commands;
@@ -23,6 +26,7 @@ mod merge;
 mod people;
 mod resources;
 mod rooms;
+mod rules;
 mod sandboxing;
 mod text;
 mod tighten;
@@ -41,7 +45,7 @@ use std::{
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_contract::{ActionRegistry, ActionType, AgentName, Category, Digest, Level, Risk, SourceLine, digest};
-use toolgate_gate::{Policy, Sourced};
+use toolgate_gate::{Policy, Sourced, ToolName};
 
 use check::Check;
 use file::ConfigFile;
@@ -58,7 +62,10 @@ pub use connections::{Auth, Connection, OAuth2, Word};
 pub use egress::EgressSettings;
 pub use error::{ConfigError, Note, Snippet};
 pub use kept::{add_connection, connections_file, remove_connection};
+pub use people::{Channel, ChannelUrl};
 pub use rooms::RoomSettings;
+pub(crate) use rules::Example;
+pub use rules::{PolicyTest, read_tests};
 
 /// The name of a project's file. No tool may write a file of this name at the root of a workspace.
 pub const PROJECT_FILE: &str = "toolgate.yaml";
@@ -82,6 +89,8 @@ pub struct Config {
     pub rooms: RoomSettings,
     /// How long a call waits for people to answer before it is told to come back.
     pub hold: Duration,
+    /// How people are told that they are asked.
+    pub channels: Vec<Channel>,
     /// How other machines are found and reached.
     pub egress: EgressSettings,
     /// Whether cards, accounts and national ids are taken out of results like credentials are.
@@ -98,6 +107,8 @@ pub struct Config {
     pub files: Vec<ConfigFileInfo>,
     places: BTreeMap<Category, Place>,
     mentions: Mentions,
+    /// What rules about calls say that is not for the gate.
+    rules: rules::Kept,
     /// The agents that set a workspace, and where.
     workspaces: Vec<(AgentName, Spot)>,
     /// The directories that are opened to agents, and where.
@@ -179,7 +190,10 @@ pub struct ConfigFileInfo {
 /// Where configuration may come from. The caller reads the environment; nothing here does.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// `--config FILE`: trusted, and then the only file.
+    /// The administrator's file: it has the last word over every other. It need not exist; one that others than root
+    /// could have written is an error.
+    pub admin: Option<PathBuf>,
+    /// `--config FILE`: trusted, and then the only file below the administrator's.
     pub explicit: Option<PathBuf>,
     /// The user's own file: trusted. It need not exist.
     pub user: Option<PathBuf>,
@@ -213,6 +227,9 @@ impl Config {
     pub fn load(sources: &Sources) -> Result<Self, Vec<ConfigError>> {
         let mut findings = Findings::default();
         let mut layers = Vec::new();
+        if let Some(path) = &sources.admin {
+            open_admin(path, &mut layers, &mut findings);
+        }
         match &sources.explicit {
             Some(path) => {
                 if open(path, Links::Follow, true, &mut layers, &mut findings).is_none() {
@@ -261,7 +278,8 @@ impl Config {
 
     /// The files secrets are read from. No tool may see them.
     pub fn secret_files(&self) -> Vec<PathBuf> {
-        let references = self.connections.values().flat_map(|known| known.value.auth.secrets());
+        let told = self.channels.iter().flat_map(Channel::secrets);
+        let references = self.connections.values().flat_map(|known| known.value.auth.secrets()).chain(told);
         let file = |reference: &SecretRef| match reference {
             SecretRef::File(path) => Some(path.clone()),
             SecretRef::Env(_) | SecretRef::Vault(_) | SecretRef::Keyring { .. } => None,
@@ -345,7 +363,7 @@ impl Config {
 
     /// No tool may write a config, also one that is not there yet; nor a link to it, which it could replace.
     fn protect(&mut self, sources: &Sources) {
-        let named = [&sources.explicit, &sources.user, &sources.project];
+        let named = [&sources.admin, &sources.explicit, &sources.user, &sources.project];
         let configs: Vec<PathBuf> =
             named.into_iter().flatten().flat_map(|path| [Some(real(path)), real_name(path)]).flatten().collect();
         for settings in self.agents.values() {
@@ -433,6 +451,8 @@ struct Read {
     number: usize,
     file: ConfigFile,
     trusted: bool,
+    /// It has the last word.
+    admin: bool,
 }
 
 impl Read {
@@ -451,6 +471,17 @@ fn open(path: &Path, links: Links, trusted: bool, layers: &mut Vec<Read>, findin
     Some(())
 }
 
+fn open_admin(path: &Path, layers: &mut Vec<Read>, findings: &mut Findings) {
+    match Text::open_of_root(path) {
+        Ok(Some(text)) => {
+            parse(text, true, layers, findings);
+            layers.iter_mut().for_each(|layer| layer.admin = true);
+        }
+        Ok(None) => {}
+        Err(error) => findings.errors.push(error),
+    }
+}
+
 fn open_project(path: &Path, data_dir: &Path, layers: &mut Vec<Read>, findings: &mut Findings) {
     let text = match Text::open(path, Links::Refuse) {
         Ok(Some(text)) => text,
@@ -467,28 +498,39 @@ fn parse(text: Text, trusted: bool, layers: &mut Vec<Read>, findings: &mut Findi
     let parsed = load::parse(&text.text);
     let number = findings.add(text);
     match parsed {
-        Ok(file) => layers.push(Read { number, file, trusted }),
+        Ok(file) => layers.push(Read { number, file, trusted, admin: false }),
         Err(why) => findings.unreadable(number, why),
     }
 }
 
 /// From texts to a configuration. Pure, and wrong as long as there are errors among the findings.
 fn build(layers: &[Read], cwd: &Path, findings: &mut Findings) -> Config {
-    let (trusted, untrusted): (Vec<&Read>, Vec<&Read>) = layers.iter().partition(|layer| layer.trusted);
+    let (admin, below): (Vec<&Read>, Vec<&Read>) = layers.iter().partition(|layer| layer.admin);
+    let (trusted, untrusted): (Vec<&Read>, Vec<&Read>) = below.into_iter().partition(|layer| layer.trusted);
     let mut actions = ActionRegistry::default();
-    for layer in &trusted {
+    for layer in admin.iter().chain(&trusted) {
         check::register(&layer.file, layer.number, findings, &mut actions);
     }
     let mut draft = Draft::new(actions.clone());
-    for layer in &trusted {
+    // Lists add up; of single values the last word holds, and that is the administrator's.
+    for layer in trusted.iter().chain(&admin) {
         let checked = Check::new(layer.number, findings, &actions).layer(&layer.file);
         draft.apply(checked, findings);
     }
     let mut config = draft.finish(cwd, findings);
+    if !admin.is_empty() {
+        for layer in &trusted {
+            // What is wrong in it was said before; what would loosen is left out.
+            let mut said = Findings { texts: findings.texts.clone(), ..Findings::default() };
+            let checked = Check::new(layer.number, &mut said, &actions).layer(&layer.file);
+            tighten::tighten_again(&mut config, checked, &mut said);
+        }
+    }
     for layer in &untrusted {
         let checked = Check::new(layer.number, findings, &actions).layer(&layer.file);
         tighten::tighten(&mut config, checked, findings);
     }
+    config.rules.unknown(&config.policy, admin.first().map(|layer| layer.number), findings);
     config
 }
 
@@ -496,7 +538,7 @@ impl Mentions {
     fn unknown<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
         let known: Vec<&str> = known.into_iter().collect();
         let mut findings = Findings { texts: self.texts.clone(), ..Findings::default() };
-        for said in self.names.iter().filter(|said| !known.contains(&&*said.value)) {
+        for said in self.names.iter().filter(|said| !known.iter().any(|known| ToolName::of(&said.value).means(known))) {
             let remedy = instead(&said.value, known.iter().copied());
             findings.error(said.spot, format!("unknown tool `{}`", said.value), remedy);
         }

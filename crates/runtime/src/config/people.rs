@@ -6,18 +6,21 @@ use toolgate_contract::{ActionRegistry, Limit, Meter, Risk, Window};
 use toolgate_gate::{
     Agent, ApprovalRules, Autonomy, Downgrades, ErrorRate, Preset, Silence, Sourced, Step, Tier, Timeout,
 };
+use toolgate_guard::url::WebUrl;
 
 use super::{
     check::{Check, entries},
+    connections::reference,
     file::{
-        ApprovalsFile, AutonomyFile, BudgetFile, DowngradeFile, PresetFile, SilenceFile, SpendFile, StepFile,
-        TimeoutFile,
+        ApprovalsFile, AutonomyFile, BudgetFile, ChannelFile, DowngradeFile, HookFile, PresetFile, SilenceFile,
+        SpendFile, StepFile, TimeoutFile,
     },
     findings::{Findings, Said},
     load::{At, Entries, WordOr},
     tighten::refuse,
     words::{parse_duration, parse_size},
 };
+use crate::secrets::SecretRef;
 
 /// What one file says about autonomy.
 #[derive(Debug, Default)]
@@ -36,6 +39,56 @@ pub(super) struct ApprovalsLayer {
     hold: Option<Duration>,
     people: Option<Vec<String>>,
     timeout: Option<Timeout>,
+    channels: Option<Vec<Channel>>,
+}
+
+/// How people are told that they are asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Channel {
+    /// A signed request to a program of the operator's.
+    Webhook {
+        /// Where it listens.
+        url: ChannelUrl,
+        /// What requests are signed with.
+        secret: SecretRef,
+    },
+    /// A message to a channel of Slack.
+    Slack {
+        /// The incoming webhook. Whoever knows it can write there.
+        url: ChannelUrl,
+    },
+}
+
+/// An address that may itself be a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChannelUrl {
+    /// As it is written.
+    Plain(String),
+    /// Kept elsewhere.
+    Secret(SecretRef),
+}
+
+impl Channel {
+    /// What it is called in the config.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Webhook { .. } => "webhook",
+            Self::Slack { .. } => "slack",
+        }
+    }
+
+    /// The secrets it needs.
+    pub fn secrets(&self) -> Vec<&SecretRef> {
+        let (url, secret) = match self {
+            Self::Webhook { url, secret } => (url, Some(secret)),
+            Self::Slack { url } => (url, None),
+        };
+        let url = match url {
+            ChannelUrl::Plain(_) => None,
+            ChannelUrl::Secret(reference) => Some(reference),
+        };
+        url.into_iter().chain(secret).collect()
+    }
 }
 
 /// The presets of all files, and the one for agents that name none.
@@ -106,6 +159,45 @@ pub(super) fn check_approvals(cx: &mut Check<'_>, block: &ApprovalsFile) -> Appr
         hold: duration(cx, "hold", block.hold.as_ref()),
         people: block.people.as_deref().map(|people| names(cx, people)),
         timeout: block.timeout.as_ref().and_then(|timeout| check_timeout(cx, timeout)),
+        channels: block
+            .channels
+            .as_deref()
+            .map(|channels| channels.iter().filter_map(|channel| check_channel(cx, channel)).collect()),
+    }
+}
+
+fn check_channel(cx: &mut Check<'_>, written: &At<ChannelFile>) -> Option<Channel> {
+    let remedy = "Write `webhook: {url: \"https://..\", secret: \"env:NAME\"}` or `slack: {url: \"vault:NAME\"}`.";
+    match &written.value {
+        ChannelFile { webhook: Some(HookFile { url: Some(url), secret: Some(secret) }), slack: None } => {
+            let (url, secret) = (channel_url(cx, url), reference(cx, "secret", secret));
+            Some(Channel::Webhook { url: url?, secret: secret? })
+        }
+        ChannelFile { webhook: None, slack: Some(HookFile { url: Some(url), secret: None }) } => {
+            Some(Channel::Slack { url: channel_url(cx, url)? })
+        }
+        _ => {
+            cx.hidden_error(
+                written.mark,
+                "a channel is a `webhook` with `url` and `secret`, or a `slack` with `url`",
+                remedy,
+            );
+            None
+        }
+    }
+}
+
+fn channel_url(cx: &mut Check<'_>, text: &At<String>) -> Option<ChannelUrl> {
+    if SecretRef::is_meant(&text.value) {
+        return reference(cx, "url", text).map(ChannelUrl::Secret);
+    }
+    match WebUrl::read(&text.value) {
+        Ok(_) => Some(ChannelUrl::Plain(text.value.clone())),
+        // What is wrong with it is not repeated: such addresses are often secrets.
+        Err(_) => {
+            cx.hidden_error(text.mark, "this is no plain `https` or `http` URL", "Write it whole, or a reference.");
+            None
+        }
     }
 }
 
@@ -235,11 +327,14 @@ impl AutonomyLayer {
 }
 
 impl ApprovalsLayer {
-    pub(super) fn apply(self, rules: &mut ApprovalRules, hold: &mut Duration) {
+    pub(super) fn apply(self, rules: &mut ApprovalRules, hold: &mut Duration, channels: &mut Vec<Channel>) {
         rules.expires = self.expires.unwrap_or(rules.expires);
         rules.timeout = self.timeout.unwrap_or_else(|| rules.timeout.clone());
         rules.people = self.people.unwrap_or_else(|| rules.people.clone());
         *hold = self.hold.unwrap_or(*hold);
+        if let Some(later) = self.channels {
+            *channels = later;
+        }
     }
 }
 

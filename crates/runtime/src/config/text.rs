@@ -1,8 +1,9 @@
 //! One config as text: read once, hashed once.
 
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -26,6 +27,8 @@ pub(super) struct Text {
 pub(super) enum Links {
     /// The person who named the file knows what it is.
     Follow,
+    /// The same, and what is read belongs to root alone.
+    OfRoot,
     /// The file comes with somebody's project: a link could show any file of this machine in an error message.
     Refuse,
 }
@@ -47,6 +50,11 @@ impl Text {
         let bytes = match read(path, links) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if links == Links::OfRoot => {
+                let message = format!("the administrator's config cannot be used: {error}");
+                let remedy = "Make it a file of root that everybody may read and nobody else may write.";
+                return Err(ConfigError::whole(name, message, remedy));
+            }
             Err(error) => {
                 let remedy = "Name a regular file of at most one mebibyte that you may read.";
                 return Err(ConfigError::whole(name, format!("the config cannot be read: {error}"), remedy));
@@ -59,12 +67,37 @@ impl Text {
         Ok(Some(Self { name, path: path.to_owned(), text, sha256 }))
     }
 
+    /// Reads a file that nobody but root can have written; none where there is no such file.
+    pub(super) fn open_of_root(path: &Path) -> Result<Option<Self>, ConfigError> {
+        let Some(text) = Self::open(path, Links::OfRoot)? else { return Ok(None) };
+        // Whoever can write the directory can put another file in its place.
+        let about = text.dir().metadata();
+        match about.map_err(|error| error.to_string()).and_then(|about| of_root(&about)) {
+            Ok(()) => Ok(Some(text)),
+            Err(why) => {
+                let message = format!("the administrator's config may be somebody else's: of its directory, {why}");
+                Err(ConfigError::whole(text.name, message, "Give the directory to root, and let nobody else write it."))
+            }
+        }
+    }
+
     /// The directory paths in this file are relative to.
     pub(super) fn dir(&self) -> &Path {
         match self.path.parent() {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         }
+    }
+}
+
+/// Can nobody but root have written this?
+fn of_root(about: &Metadata) -> Result<(), String> {
+    if about.uid() != 0 {
+        return Err(format!("user {} owns it, and not root", about.uid()));
+    }
+    match about.mode() & 0o022 {
+        0 => Ok(()),
+        _ => Err(format!("its mode is {:03o}, so others can write to it", about.mode() & 0o777)),
     }
 }
 
@@ -88,6 +121,9 @@ fn read(path: &Path, links: Links) -> io::Result<Vec<u8>> {
     }
     if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));
+    }
+    if links == Links::OfRoot {
+        of_root(&found).map_err(io::Error::other)?;
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use toolgate_contract::{Category, Level, Permission};
-use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Policy, Sourced, TerminalMode, Word};
+use toolgate_gate::{Agent, Constraints, LevelRights, NetworkMode, Policy, Resources, Sourced, TerminalMode, Word};
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
@@ -28,6 +28,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     rules(&layer.rules, findings);
     add_rules(&mut config.policy.rules, layer.rules, findings);
     add_resources(&mut config.policy.resources, layer.resources);
+    config.rules.tighten(&mut config.policy.book, layer.calls, findings);
     for (name, permission) in layer.tools {
         tool(&mut config.policy, name, permission, findings);
     }
@@ -62,6 +63,35 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
         }
     }
     config.mentions.names.extend(layer.mentions);
+}
+
+/// Applies a trusted file once more, below the administrator's: where it is tighter it holds, and the rest of it counts
+/// for nothing. Its lists are there already.
+pub(super) fn tighten_again(config: &mut Config, layer: Layer, said: &mut Findings) {
+    let (mentions, protected) = (config.mentions.clone(), config.protected.clone());
+    let agents = layer.agents.into_iter().map(|(name, agent)| {
+        let (rules, resources) = (RulesLayer::default(), Resources::default());
+        (name, AgentLayer { rules, resources, ..agent })
+    });
+    let single = Layer {
+        rules: RulesLayer::default(),
+        resources: Resources::default(),
+        calls: Vec::new(),
+        commands: Vec::new(),
+        agents: agents.collect(),
+        ..layer
+    };
+    tighten(config, single, said);
+    (config.mentions, config.protected) = (mentions, protected);
+    for agent in config.policy.agents.values_mut() {
+        let mut known = Vec::new();
+        agent.budget.retain(|limit| {
+            !known.contains(limit) && {
+                known.push(limit.clone());
+                true
+            }
+        });
+    }
 }
 
 /// What to do about a file that asks for more than an untrusted one may.
