@@ -457,6 +457,17 @@ fn nothing_is_earned_on_a_day_that_cost_a_step() {
 }
 
 #[test]
+fn an_error_on_such_a_day_costs_what_was_gathered_since() {
+    let fell = (0, Level::Sandboxed, "2 errors among the 2 calls and tasks of a week are more than 15 %");
+    let story = || Story::default().failures(0, 2).tasks(0, 4, Difficulty::Easy, 900);
+    let rose = (1, Level::Restricted, RESTRICTED);
+    story().tasks(1, 1, Difficulty::Easy, 900).check(&milestone(), Level::Restricted, 1, &[fell, rose]);
+    let story = story().calls(0, 0, 1).tasks(1, 4, Difficulty::Easy, 900);
+    story.check(&milestone(), Level::Restricted, 1, &[fell]);
+    story.tasks(1, 1, Difficulty::Easy, 900).check(&milestone(), Level::Restricted, 1, &[fell, rose]);
+}
+
+#[test]
 fn a_task_that_failed_stays_failed() {
     let story = Story::default().tasks(0, 4, Difficulty::Easy, 900);
     let done = |task: &str| task_done(task, Difficulty::Easy, Some(900));
@@ -500,6 +511,15 @@ fn a_level_that_was_earned_is_earned_again_every_interval() {
         "re-verification after 90 days found 0 of 20 tasks done that are at least medium and of quality 8 or better";
     steps.push((180, Level::Restricted, why));
     story.check(&milestone(), Level::Sandboxed, 180, &steps);
+    // It comes first on its day, before whatever goes wrong then.
+    let fell = story.stand(&milestone(), Level::Sandboxed, 180).because.last().map(|step| step.at_ms);
+    assert_eq!(fell, Some(NOON - DAY / 2 + 180 * DAY));
+    // What there was stays, and what was missing can be made good.
+    let half = |story: Story, day| story.tasks(day, 10, Difficulty::Medium, 800);
+    let why = why.replace("0 of 20", "10 of 20");
+    let again = STANDARD.replace("7 of 7", "190 of 7");
+    let told = [steps[0], steps[1], (180, Level::Restricted, &*why), (190, Level::Standard, &*again)];
+    half(half(busy(rising(), 8..190), 150), 190).check(&milestone(), Level::Sandboxed, 190, &told);
     // Work of that time keeps it.
     let story = busy(rising().tasks(100, 20, Difficulty::Medium, 800), 8..200);
     story.check(&milestone(), Level::Sandboxed, 199, &steps[..2]);
