@@ -21,7 +21,7 @@ mod web_stage;
 
 pub use cx::{Clock, Cx, Hands, Programs, Progress, ProgressSink, Seen, StopFlag, Web};
 pub use files::{Protected, Workspace};
-pub use tool::{Answer, Body, Output, Pace, Reconcile, Reconciled, Tool};
+pub use tool::{Answer, Body, Output, Pace, Preview, Reconcile, Reconciled, Tool};
 
 /// Every tool that ships, one line each.
 pub const TOOLS: &[fn() -> Tool] = &[

@@ -95,6 +95,9 @@ pub enum Reconciled<T> {
 /// Finds out what became of the effect under the key in its hands. It changes nothing.
 pub type Reconcile = Arc<dyn Fn(&Cx, Value) -> Result<Reconciled<Output>, Fault> + Send + Sync>;
 
+/// Says what a call would change, for a person who is asked to allow it. It has hands that read.
+pub type Preview = Arc<dyn Fn(&Cx, Value) -> Result<String, Fault> + Send + Sync>;
+
 /// A declaration and a body.
 #[derive(Clone)]
 pub struct Tool {
@@ -106,6 +109,8 @@ pub struct Tool {
     pub pace: Pace,
     /// How it finds out what became of an effect.
     pub reconcile: Option<Reconcile>,
+    /// How it says what a call would change.
+    pub preview: Option<Preview>,
 }
 
 impl Tool {
@@ -126,7 +131,7 @@ impl Tool {
         };
         let command = |_: &I| None;
         let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
-        Self { def, body, pace: Pace::Blocking, reconcile: None }
+        Self { def, body, pace: Pace::Blocking, reconcile: None, preview: None }
     }
 
     /// A tool that starts a program. Which one, and what else that does, is read from the words it would start.
@@ -149,7 +154,7 @@ impl Tool {
             move |input: &I| vec![Effect { kind: EffectKind::Exec, target: line(input).program().map(str::to_owned) }];
         let command = move |input: &I| Some(command(input));
         let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
-        Self { def, body, pace: Pace::Blocking, reconcile: None }
+        Self { def, body, pace: Pace::Blocking, reconcile: None, preview: None }
     }
 
     /// A tool that touches nothing: a function of its input.
@@ -205,6 +210,16 @@ impl Tool {
             Reconciled::CannotSay => Ok(Reconciled::CannotSay),
         };
         Self { reconcile: Some(Arc::new(reconcile)), ..self }
+    }
+
+    /// Says how to show what a call would change: a text for people, made with hands that only read.
+    #[must_use]
+    pub fn previewing<I>(self, show: impl Fn(&Cx, I) -> Result<String, Fault> + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned,
+    {
+        let preview = move |cx: &Cx, input: Value| show(cx, serde_json::from_value(input).map_err(bad_input)?);
+        Self { preview: Some(Arc::new(preview)), ..self }
     }
 
     /// Says that a small input takes the body microseconds. Only for a tool that touches nothing.

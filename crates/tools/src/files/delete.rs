@@ -9,6 +9,7 @@ use toolgate_contract::{ActionType, Category, Effect, EffectKind, Example, Fault
 
 use super::{
     fault::{self, BUSY, IS_A_DIRECTORY, NOT_A_REGULAR_FILE, PATH_IS_A_LINK},
+    preview,
     slot::{MissingDirs, Slot},
     workspace,
 };
@@ -34,6 +35,10 @@ pub(crate) fn tool() -> Tool {
         |input: &Input| vec![Effect::on(EffectKind::FsDelete, input.path.clone())],
         run,
     )
+    .previewing(|cx: &Cx, input: Input| {
+        let before = preview::now(cx, &input.path)?;
+        Ok(preview::change(&input.path, before.as_ref(), None))
+    })
 }
 
 #[derive(Deserialize, JsonSchema)]

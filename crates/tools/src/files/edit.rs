@@ -15,6 +15,7 @@ use super::{
         self, BINARY_FILE, BUSY, CHANGED_MEANWHILE, HASH_MISMATCH, IS_A_DIRECTORY, NO_EDITS, NO_SPACE,
         NOT_A_REGULAR_FILE, OLD_EMPTY, OLD_NOT_FOUND, OLD_NOT_UNIQUE, OVERLAPPING, PATH_IS_A_LINK, TOO_LARGE,
     },
+    preview,
     slot::{MissingDirs, Slot},
     text::{self, Encoding, MAX_WHOLE, brief},
 };
@@ -78,6 +79,7 @@ pub(crate) fn tool() -> Tool {
         |input: &Input| vec![Effect::on(EffectKind::FsWrite, input.path.clone())],
         run,
     )
+    .previewing(show)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -136,6 +138,21 @@ fn run(cx: &Cx, input: Input) -> Result<Answer<Output>, Fault> {
     let sha256 = Digest::of(&new).hex();
     let output = Output { path, edits_applied: input.edits.len(), replacements: changes.len(), sha256 };
     Ok(Answer::with_text(output, summary))
+}
+
+/// What would change. Also what would go wrong is worth knowing.
+fn show(cx: &Cx, input: Input) -> Result<String, Fault> {
+    let before = preview::now(cx, &input.path)?;
+    let Some(bytes) = before.as_ref().and_then(preview::Now::bytes) else {
+        let message = format!("`{}` is not there, or is too large to compare", brief(&input.path));
+        return Err(TOO_LARGE.failed(message, "Look at the file."));
+    };
+    if let Some(expected) = &input.expected_sha256 {
+        check_hash(bytes, expected, &input.path)?;
+    }
+    let old = Text::decode(bytes, &input.path)?;
+    let after = old.encode(&rewrite(&old.text, &place(&old.text, &input.edits)?));
+    Ok(preview::change(&input.path, before.as_ref(), Some(&after)))
 }
 
 fn check_size(bytes: &[u8], path: &str) -> Result<(), Fault> {

@@ -6,6 +6,7 @@ pub(crate) mod fault;
 mod glob;
 mod kept;
 mod path;
+mod preview;
 mod slot;
 pub(crate) mod text;
 mod walk;

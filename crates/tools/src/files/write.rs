@@ -11,6 +11,7 @@ use super::{
     fault::{
         self, BUSY, IS_A_DIRECTORY, NO_DIRECTORY, NO_SPACE, NOT_A_REGULAR_FILE, NOT_FOUND, PATH_IS_A_LINK, TOO_LARGE,
     },
+    preview,
     slot::{MissingDirs, Slot},
     text::{MAX_WHOLE, brief},
 };
@@ -57,6 +58,10 @@ pub(crate) fn tool() -> Tool {
         |input: &Input| vec![Effect::on(EffectKind::FsWrite, input.path.clone())],
         run,
     )
+    .previewing(|cx: &Cx, input: Input| {
+        let before = preview::now(cx, &input.path)?;
+        Ok(preview::change(&input.path, before.as_ref(), Some(input.content.as_bytes())))
+    })
 }
 
 #[derive(Deserialize, JsonSchema)]
