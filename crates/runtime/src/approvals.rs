@@ -4,10 +4,16 @@
 //! yes is used once, by one caller; a no stands until its question would have expired, so that an agent cannot ask until
 //! somebody is tired. What people do here is in the record before it counts.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, ApprovalState, Covers, Fault, Grant, GrantId, GrantTerms, Note, Person,
@@ -19,6 +25,8 @@ use toolgate_store::{
     state::{ApprovalFilter, Ballot, Filed, State, Taken},
 };
 use toolgate_tools::{Clock, Progress, ProgressSink};
+
+use crate::notify::QUEUE;
 
 /// How often somebody who waits looks whether another program took the answer.
 const LOOK: Duration = Duration::from_millis(250);
@@ -36,6 +44,8 @@ pub struct Approvals {
     clock: Arc<dyn Clock>,
     /// Counts what changed, so that those who wait in this program need not look.
     changed: watch::Sender<u64>,
+    /// Where whoever tells people listens.
+    told: Mutex<Option<mpsc::Sender<Event>>>,
 }
 
 /// What happened to a question, for whoever tells people.
@@ -45,6 +55,23 @@ pub enum Event {
     Asked(Box<Approval>),
     /// It is put before these people.
     Escalated(Box<Approval>),
+}
+
+impl Event {
+    /// The question as it is then.
+    pub fn approval(&self) -> &Approval {
+        match self {
+            Self::Asked(approval) | Self::Escalated(approval) => approval,
+        }
+    }
+
+    /// What happened, in one word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Asked(_) => "asked",
+            Self::Escalated(_) => "escalated",
+        }
+    }
 }
 
 /// How the road goes on without a permit.
@@ -76,13 +103,15 @@ impl Approvals {
         rules: ApprovalRules,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { state, store, rules, clock, changed: watch::Sender::new(0) }
+        Self { state, store, rules, clock, changed: watch::Sender::new(0), told: Mutex::default() }
     }
 
     /// The permit people agreed to, with who did. Looks for an answer, then for a standing yes, then asks and waits a while.
+    /// The picture is made when there is somebody to look at it.
     pub(crate) async fn settle(
         &self,
         question: Question,
+        picture: impl Future<Output = Value>,
         asking: Asking,
         wanted: &Wanted<'_>,
         patience: Patience<'_>,
@@ -102,7 +131,7 @@ impl Approvals {
         };
         let approval = match standing {
             Some(approval) => approval,
-            None => self.file(question.clone()).await?,
+            None => self.file(Question { picture: picture.await, ..question.clone() }).await?,
         };
         match self.wait(&approval, patience, &mut changes).await? {
             ApprovalState::Waiting => Err(pending(&approval, &asking)),
@@ -158,6 +187,7 @@ impl Approvals {
                 });
                 self.note("approval_asked", Some(question.principal.clone()), &approval.id.0, detail).await?;
                 self.change();
+                self.tell(Event::Asked(Box::new(approval.clone())));
                 Ok(approval)
             }
         }
@@ -226,7 +256,25 @@ impl Approvals {
         };
         self.note(kind, None, &id.0, json!({ "state": after.state, "step": after.step })).await?;
         self.change();
+        if matches!(due, Due::Step(_)) && after.state == ApprovalState::Waiting {
+            self.tell(Event::Escalated(Box::new(after.clone())));
+        }
         Ok(after)
+    }
+
+    /// What this program asks and escalates from now on. There is one listener; a later one takes its place.
+    pub(crate) fn listen(&self) -> mpsc::Receiver<Event> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        receiver
+    }
+
+    /// Tells whoever listens. Nobody waits for them.
+    fn tell(&self, event: Event) {
+        let listener = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Err(mpsc::error::TrySendError::Full(event))) = listener.as_ref().map(|to| to.try_send(event)) {
+            tracing::error!(id = %event.approval().id, "too many questions wait to be told, so nobody is told of this one");
+        }
     }
 
     /// Does what is due about every question that waits. Whoever serves calls this now and then.

@@ -3,6 +3,7 @@
 //! [`Runtime`] is what every edge (MCP, command line) and every program that embeds Toolgate holds. It has one way to
 //! run a tool, [`Runtime::invoke`]; `invoke.rs` is the road that call takes, step by step.
 
+mod advice;
 pub mod approvals;
 mod catalog;
 mod changed;
@@ -132,6 +133,8 @@ pub struct Explanation {
     pub decided: Decided,
     /// What is said about where the values of its arguments must come from.
     pub sinks: Vec<toolgate_gate::Sink>,
+    /// What would make it pass, the nearest first; nothing where it passes.
+    pub to_pass: Vec<String>,
     /// Where it would run.
     pub place: Whereabouts,
 }
@@ -353,12 +356,18 @@ impl Runtime {
     /// What would be decided about a call. Nothing runs, nothing is recorded.
     pub fn explain(&self, call: &Call) -> Result<Explanation, Fault> {
         self.house.refresh();
-        let (meaning, decision) = invoke::preview(&self.house, call)?;
-        let place = invoke::whereabouts(&self.house, call)?;
+        let house = &*self.house;
+        let (meaning, decision) = invoke::preview(house, call)?;
+        let place = invoke::whereabouts(house, call)?;
+        let catalog = house.catalog();
+        let (agent, entry) = invoke::find(house, &catalog, call)?;
+        let arguments = &call.arguments;
+        let asked = advice::Decided { house, agent, entry, arguments, meaning: &meaning, decision: &decision };
+        let to_pass = asked.advice();
+        let decided = decision.decided();
         let invoke::Meaning { action, effects, risk, class, .. } = meaning;
-        let about = self.house.policy().sinks.iter().filter(|sink| sink.tool == call.tool);
-        let sinks = about.cloned().collect();
-        Ok(Explanation { action, class, risk, effects, decided: decision.decided(), sinks, place })
+        let sinks = house.policy().sinks.iter().filter(|sink| sink.tool == call.tool).cloned().collect();
+        Ok(Explanation { action, class, risk, effects, decided, sinks, to_pass, place })
     }
 
     /// Tells what the user said to an agent. Whatever is in it was asked for, and may steer a call.

@@ -247,18 +247,25 @@ fn page(approval: &Approval) -> Result<(), Problem> {
         format!("effect     {} {}", kind.as_str().unwrap_or_default(), effect.target.as_deref().unwrap_or_default())
     };
     lines.extend(question.effects.iter().map(effect));
-    if let Some(command) = question.picture.get("command").and_then(Value::as_str) {
-        lines.push(format!("command    {command}"));
-    }
+    let said = question.picture.get("summary").and_then(Value::as_array).into_iter().flatten();
+    lines.extend(said.filter_map(Value::as_str).map(|said| format!("it         {said}")));
+    lines.extend(question.labels.iter().map(|label| format!("label      {label}")));
     lines
         .extend(approval.votes.iter().map(|vote| format!("vote       {} {:?}: {}", vote.by, vote.answer, vote.reason)));
-    lines.push("arguments".into());
     let mut text: String = lines.iter().map(|line| visible(line) + "\n").collect();
     let arguments = serde_json::to_string_pretty(&question.arguments).unwrap_or_default();
-    text.extend(arguments.lines().map(|line| format!("  {}\n", visible(line))));
-    if let Some(diff) = question.picture.get("diff").and_then(Value::as_str) {
-        text.push_str("change\n");
-        text.extend(diff.lines().map(|line| format!("  {}\n", visible(line))));
+    let seen = |field: &str| question.picture.get(field).and_then(Value::as_str);
+    let parts = [
+        ("arguments", Some(&*arguments)),
+        ("command", seen("command")),
+        ("change", seen("diff")),
+        ("no diff", seen("no_diff")),
+    ];
+    for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
+        text.push_str(&format!("{name}\n"));
+        // Tabs are what they look like.
+        let spelt = |line: &str| line.split('\t').map(visible).collect::<Vec<_>>().join("\t");
+        text.extend(part.split('\n').map(|line| format!("  {}\n", spelt(line))));
     }
     show::line(text.trim_end())
 }

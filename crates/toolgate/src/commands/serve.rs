@@ -64,6 +64,8 @@ impl Serve {
         let executor = setup::executor()?;
         let served = executor.block_on(async {
             let stop = CancellationToken::new();
+            let (runtime, ended) = (opened.runtime.clone(), stop.clone());
+            let tending = tokio::spawn(async move { runtime.tend(ended).await });
             let console = match http {
                 Some(address) => Some(self.console(place, &opened, address, stop.clone()).await?),
                 None => None,
@@ -75,6 +77,8 @@ impl Serve {
                 told_to_stop().await
             };
             stop.cancel();
+            // It stops at once; whether it broke down before is in the log.
+            let _ = tending.await;
             if let Some(console) = console {
                 console.await.map_err(|error| Problem::usage(format!("the console failed: {error}")))?;
             }
