@@ -45,6 +45,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "licences and bans", run: deny },
     Suite { name: "python peer", run: || peer(peers::python(), "python") },
     Suite { name: "typescript peer", run: || peer(peers::typescript(), "typescript") },
+    Suite { name: "console in a browser", run: browser },
 ];
 
 /// Everything that needs nothing but this repository, and `ip` for the networks some tests make.
@@ -54,14 +55,32 @@ fn tests() -> Ended {
         eprintln!("{why}");
     }
     if cargo(&["nextest", "--version"]).output().is_ok_and(|out| out.status.success()) {
-        let ran =
-            suite::passes(&mut cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "-E", "not test(/^peer_/)"]));
+        let ran = suite::passes(&mut cargo(&[
+            "nextest",
+            "run",
+            "--workspace",
+            "--exclude",
+            "toolgate-browser",
+            "--no-fail-fast",
+            "-E",
+            "not test(/^peer_/)",
+        ]));
         match (ran, untried()) {
             (Ended::Passed, untried) if !untried.is_empty() => Ended::PassedBut(untried),
             (ran, _) => ran,
         }
     } else {
-        suite::passes(&mut cargo(&["test", "--workspace", "--no-fail-fast", "--quiet", "--", "--skip", "peer_"]))
+        suite::passes(&mut cargo(&[
+            "test",
+            "--workspace",
+            "--exclude",
+            "toolgate-browser",
+            "--no-fail-fast",
+            "--quiet",
+            "--",
+            "--skip",
+            "peer_",
+        ]))
     }
 }
 
@@ -86,6 +105,15 @@ fn peer(installed: Result<(&'static str, PathBuf), String>, language: &str) -> E
         }
         Err(why) => Ended::Skipped(why),
     }
+}
+
+/// Walks through the console in a real browser.
+fn browser() -> Ended {
+    let walk = |(driver, axe): (PathBuf, PathBuf)| {
+        let mut walk = cargo(&["test", "--package", "toolgate-browser"]);
+        suite::passes(walk.env("TOOLGATE_CHROMEDRIVER", driver).env("TOOLGATE_AXE", axe))
+    };
+    peers::browser().map_or_else(Ended::Skipped, walk)
 }
 
 /// Licences, banned crates and sources, by `cargo deny`, installed once under `target/`.

@@ -1,4 +1,5 @@
-//! The official MCP clients, installed under `target/peers` from the registries of their languages.
+//! What the tests are held against: the official MCP clients, a browser, and what finds barriers in pages. Installed under
+//! `target/peers` from the registries of their languages, or as packages of the system.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,8 +26,19 @@ pub(crate) fn python() -> Result<(&'static str, PathBuf), String> {
 
 /// A directory with the official TypeScript client.
 pub(crate) fn typescript() -> Result<(&'static str, PathBuf), String> {
-    let place = target().join("peers/typescript");
-    let wants = root().join("tests/peers/typescript/package.json");
+    Ok(("TOOLGATE_PEER_NODE_DIR", npm("typescript")?))
+}
+
+/// Chromium's driver, and the script of axe.
+pub(crate) fn browser() -> Result<(PathBuf, PathBuf), String> {
+    have("chromedriver", &["chromium", "chromium-driver"])?;
+    Ok((PathBuf::from("chromedriver"), npm("axe")?.join("node_modules/axe-core/axe.min.js")))
+}
+
+/// What a package.json under `tests/peers` asks for.
+fn npm(name: &str) -> Result<PathBuf, String> {
+    let place = target().join("peers").join(name);
+    let wants = root().join("tests/peers").join(name).join("package.json");
     if !fresh(&place, &wants) {
         have("npm", &["nodejs", "npm"])?;
         std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
@@ -34,7 +46,7 @@ pub(crate) fn typescript() -> Result<(&'static str, PathBuf), String> {
         run(Command::new("npm").args(["install", "--no-package-lock", "--no-audit", "--no-fund"]).current_dir(&place))?;
         stamp(&place, &wants)?;
     }
-    Ok(("TOOLGATE_PEER_NODE_DIR", place))
+    Ok(place)
 }
 
 /// Was this installed from the list as it is now?

@@ -61,15 +61,13 @@
       if (main.dataset.live) due ??= setTimeout(refresh, Number(main.dataset.slow || 200));
     };
     for (const name of [...main.dataset.live.split(" "), "missed"]) events.addEventListener(name, soon);
-    let lost = false;
     events.addEventListener("error", () => {
-      lost = true;
       said.textContent = "The console does not answer; trying again.";
     });
+    // What happened before this page began to listen, or while it could not, was not told.
     events.addEventListener("open", () => {
-      if (lost) soon();
-      lost = false;
       said.textContent = "";
+      soon();
     });
   }
 }

@@ -21,7 +21,7 @@ use toolgate_runtime::store::{Line, Reader, StoreError};
 
 /// How many events wait for one listener.
 const QUEUE: usize = 256;
-/// How often the record is looked at while somebody listens.
+/// How often the record is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 /// How long a silent connection is left without a sign of life. The same moment is used to look whether whoever listens
 /// still may.
@@ -64,14 +64,8 @@ impl Events {
     async fn run(self, dir: PathBuf, stop: CancellationToken) {
         let mut follower = None;
         loop {
-            tokio::select! {
-                () = time::sleep(LOOK) => {}
-                () = stop.cancelled() => return,
-            }
-            if self.sender.receiver_count() == 0 {
-                follower = None;
-                continue;
-            }
+            // Also while nobody listens: whoever begins to is told of all that is found from then on, and nothing that
+            // happens later was found before.
             let (dir, current) = (dir.clone(), follower.take());
             let looked = tokio::task::spawn_blocking(move || {
                 let mut current = current.map_or_else(|| Follower::open(&dir), Ok)?;
@@ -79,16 +73,23 @@ impl Events {
                 Ok::<_, StoreError>((current, seen))
             });
             match looked.await {
-                Ok(Ok((current, seen))) => {
+                Ok(Ok((current, Seen { events, is_all }))) => {
                     follower = Some(current);
-                    for event in seen {
-                        // Nobody listens any more: there is nobody to tell.
+                    for event in events {
+                        // Where nobody listens there is nobody to tell.
                         let _ = self.sender.send(Arc::new(event));
+                    }
+                    if !is_all {
+                        continue;
                     }
                 }
                 // A record that does not exist yet, most often.
                 Ok(Err(error)) => tracing::debug!("the record cannot be followed: {error}"),
                 Err(error) => tracing::warn!("following the record failed: {error}"),
+            }
+            tokio::select! {
+                () = time::sleep(LOOK) => {}
+                () = stop.cancelled() => return,
             }
         }
     }
@@ -137,6 +138,13 @@ impl Listener {
     }
 }
 
+/// What a look at the record gave.
+struct Seen {
+    events: Vec<Event>,
+    /// There was no more.
+    is_all: bool,
+}
+
 /// How far the record was followed.
 struct Follower {
     reader: Reader,
@@ -152,10 +160,11 @@ impl Follower {
         Ok(Self { reader, seq, open: HashMap::new() })
     }
 
-    fn look(&mut self) -> Result<Vec<Event>, StoreError> {
+    fn look(&mut self) -> Result<Seen, StoreError> {
         let lines = self.reader.after(self.seq, QUEUE as u32)?;
         self.seq = lines.last().map_or(self.seq, |line| line.seq);
-        Ok(lines.iter().filter_map(|line| self.event(line)).collect())
+        let is_all = lines.len() < QUEUE;
+        Ok(Seen { events: lines.iter().filter_map(|line| self.event(line)).collect(), is_all })
     }
 
     fn event(&mut self, line: &Line) -> Option<Event> {

@@ -46,17 +46,9 @@ async fn calls_and_notes_are_told_as_they_happen() {
     let stage = Stage::new().await;
     let token = stage.person("bob", &[Scope::Read]).await;
     let mut listener = Listener::open(&stage, &token).await;
-    // The follower starts at the end of the record as it is when it first looks; a call now and then gets it going.
-    let told = async {
-        loop {
-            stage.call("echo", json!({ "text": "wake" })).await;
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    };
-    tokio::select! {
-        event = listener.next("call") => assert_eq!((&event["tool"], &event["agent"]), (&json!("echo"), &json!("default"))),
-        () = told => {}
-    }
+    stage.call("echo", json!({ "text": "at once" })).await;
+    let event = listener.next("call").await;
+    assert_eq!((&event["tool"], &event["agent"]), (&json!("echo"), &json!("default")));
     let written = stage.call("write", json!({ "path": "a.txt", "content": "line\nevent: forged\n" })).await;
     loop {
         let event = listener.next("call").await;
