@@ -14,7 +14,7 @@ use super::finding::{Findings, Kind};
 
 /// The text without anything a terminal would act on.
 pub fn clean<'a>(text: &'a str, findings: &mut Findings) -> Cow<'a, str> {
-    let Some(first) = text.bytes().position(is_special) else { return Cow::Borrowed(text) };
+    let Some(first) = next_special(text.as_bytes(), 0) else { return Cow::Borrowed(text) };
     let mut machine = Machine {
         text,
         out: String::with_capacity(text.len()),
@@ -57,9 +57,17 @@ fn instead(broken: &[u8]) -> char {
     }
 }
 
-/// Could a character that begins with this byte be a control? 0xC2 begins U+0080 to U+00BF.
-fn is_special(byte: u8) -> bool {
-    (byte < 0x20 && byte != b'\t' && byte != b'\n') || byte == 0x7f || byte == 0xc2
+/// Where the next control is, from a place on.
+fn next_special(bytes: &[u8], mut from: usize) -> Option<usize> {
+    // 0xC2 begins U+0080 to U+00BF, of which the first half are controls.
+    let may_be = |byte: &u8| (*byte < 0x20 && *byte != b'\t' && *byte != b'\n') || *byte == 0x7f || *byte == 0xc2;
+    loop {
+        let at = from + bytes[from..].iter().position(may_be)?;
+        if bytes[at] != 0xc2 || bytes.get(at + 1).is_some_and(|next| *next < 0xa0) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
 }
 
 const ESC: char = '\u{1b}';
@@ -131,14 +139,11 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Text up to the next byte that may matter.
+    /// Text up to the next control.
     fn plain(&mut self, at: usize) -> usize {
-        let bytes = &self.text.as_bytes()[at..];
-        // The first character was looked at already: it is text, whatever byte it begins with.
-        let first = self.text[at..].chars().next().map_or(1, char::len_utf8);
-        let length = bytes[first..].iter().position(|byte| is_special(*byte)).map_or(bytes.len(), |more| first + more);
-        self.out.push_str(&self.text[at..at + length]);
-        at + length
+        let end = next_special(self.text.as_bytes(), at).unwrap_or(self.text.len());
+        self.out.push_str(&self.text[at..end]);
+        end
     }
 
     /// Before a line end it is part of it; alone it would overwrite the line.

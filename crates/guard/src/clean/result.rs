@@ -63,7 +63,7 @@ pub fn clean(answer: Answer, caps: &Caps, from: Option<&str>, redactor: &Redacto
     };
     let (plain, mut findings) = seen(&text);
     let judged = from.map(|_| injection::judge(&plain)).filter(|judged| judged.verdict != Verdict::Clean);
-    let value = Looked::at(&structured, &plain, judged.as_ref(), from.is_some());
+    let value = Looked::at(&structured, (&text, &plain), judged.as_ref(), from.is_some());
     let too_long = plain.len() > caps.output_bytes || lines(&plain) > caps.output_lines;
     let as_it_is = matches!(plain, Cow::Borrowed(_)) && judged.is_none() && !too_long;
     if as_it_is && value.is_plain() && value.longest <= caps.output_bytes {
@@ -187,15 +187,15 @@ const SHORTEST_ORDER: usize = 20;
 const WORTH_LOOKING: usize = 512;
 
 impl Looked {
-    /// Looks at every string. What the text has in it was judged with it.
-    fn at(value: &Value, text: &str, judged: Option<&Judged>, from_others: bool) -> Self {
+    /// Looks at every string, knowing the text as it came and as it is seen. What the text has in it was judged with it.
+    fn at(value: &Value, (raw, text): (&str, &str), judged: Option<&Judged>, from_others: bool) -> Self {
         let mut looked = Self { hides: false, orders: HashMap::new(), longest: 0 };
         let mut known: HashSet<String> = HashSet::new();
         // Looking for many strings in a long text would not be linear.
         let mut searched = 0;
         each_string(value, "", &mut |place, part| {
-            let plain = if part == text { Cow::Borrowed(part) } else { seen(part).0 };
-            looked.hides |= matches!(plain, Cow::Owned(_));
+            let plain = if part == raw { Cow::Borrowed(text) } else { seen(part).0 };
+            looked.hides |= *plain != *part;
             let Place::Value(name) = place else { return };
             looked.longest = looked.longest.max(part.len());
             if !from_others || !could_order(&plain) || looked.orders.contains_key(&*plain) || known.contains(&*plain) {
