@@ -518,8 +518,9 @@ fn the_data_directory_and_its_keys_are_private() {
     for entry in fs::read_dir(bench.data()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
         if !name.ends_with(".pub") {
-            assert_eq!(mode(&path), 0o600, "{name}");
+            assert_eq!(mode(&path), expected, "{name}");
         }
         names.push(name);
     }
@@ -536,7 +537,7 @@ fn the_data_directory_and_its_keys_are_private() {
 #[test]
 fn serve_on_a_terminal_prints_what_to_paste() {
     let bench = Bench::new();
-    let Some(page) = on_a_terminal(&bench, &["serve"]) else {
+    let Some(page) = on_a_terminal_until_ctrl_c(&bench, &["serve", "--http", "127.0.0.1:0"]) else {
         return skipped("`script` from util-linux is missing, so there is no terminal to serve on");
     };
     let (start, end) = (page.find('{').unwrap(), page.rfind('}').unwrap());
@@ -628,11 +629,20 @@ fn keys_of(text: &str) -> Vec<String> {
 
 /// What the binary prints where standard input and output are a terminal; none where there is no `script`.
 fn on_a_terminal(bench: &Bench, args: &[&str]) -> Option<String> {
+    played(bench, "", args)
+}
+
+/// The same for what runs until somebody stops it.
+fn on_a_terminal_until_ctrl_c(bench: &Bench, args: &[&str]) -> Option<String> {
+    played(bench, "timeout --foreground --preserve-status -s INT 8 ", args)
+}
+
+fn played(bench: &Bench, before: &str, args: &[&str]) -> Option<String> {
     let line = bench.command(args);
     let quoted = [line.get_program()].into_iter().chain(line.get_args());
     let quoted: Vec<_> = quoted.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let mut script = Command::new("script");
-    script.args(["-qec", &quoted.join(" "), "/dev/null"]).current_dir(bench.workspace()).env_clear();
+    script.args(["-qec", &format!("{before}{}", quoted.join(" ")), "/dev/null"]).current_dir(bench.workspace()).env_clear();
     script.envs(line.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("SHELL", "/bin/sh");
     script.env("NO_COLOR", "1").stdin(Stdio::null());
     let output = script.output().ok()?;

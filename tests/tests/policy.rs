@@ -305,7 +305,7 @@ fn a_config_named_by_flag_is_the_only_one() {
 #[test]
 fn what_an_operator_should_know_goes_to_stderr() {
     let bench = Bench::new();
-    user(&bench, "version: 1\ntrust:\n  strategy: weighted\n  initial_level: standard\n");
+    user(&bench, "version: 1\nsandboxing:\n  overrides: { web: docker }\n");
     let ran = bench.run(&["call", "get_time"]).exits(0);
     assert!(ran.stderr.contains("toolgate.yaml:3"), "{ran}");
     ran.done();
