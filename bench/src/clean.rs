@@ -55,7 +55,7 @@ impl Clean {
         let results = vec![whole("prose", &prose), whole("source", &source)];
         let joined = prose.join("\n");
         let lengths = LENGTHS.map(|length| whole("one text", &[long(&joined, length * 1_000_000)]));
-        let part = |what, work: fn(&str)| speed(what, &prose, |text| text, |text| work(text));
+        let part = |what, work: fn(&str)| speed(what, &prose, |text| text, work);
         let parts = vec![
             part("credentials", |text| _ = black_box(secrets::find(text))),
             part("escapes and what is hidden", |text| _ = black_box(clean::clean(text))),
