@@ -407,3 +407,136 @@ fn a_list_of_trusted_files_that_cannot_be_read_trusts_nothing() {
     let ran = bench.run(&["call", "get_time"]).exits(2);
     assert!(ran.stderr.contains("trusted.json"), "{}", ran.stderr);
 }
+
+// ---- rules about calls ----
+
+const RULES: &str = "version: 1
+policy:
+  rules:
+    - id: no-env
+      verdict: deny
+      tools: [write]
+      when: 'ends_with(args.path, \".env\")'
+      because: it holds secrets
+      instead: name the variable in README.md
+      match:
+        - { tool: write, arguments: { path: .env, content: x } }
+      not_match:
+        - { tool: write, arguments: { path: a.md, content: x } }
+    - id: ask-delete
+      verdict: ask
+      actions: [code:delete]
+      because: nobody keeps copies
+      instead: move it aside
+";
+
+#[test]
+fn a_rule_refuses_and_asks_with_its_reason_and_what_to_do_instead() {
+    let bench = Bench::new();
+    let config = user(&bench, RULES);
+    bench.put("a.txt", "stays\n");
+    let outcome = bench.call("write", &json!({ "path": ".env", "content": "x" })).refused("not_permitted");
+    let message =
+        format!("tool `write` is not permitted: rule `no-env` denies it: it holds secrets ({}:4)", config.display());
+    assert_eq!((&outcome["message"], &outcome["remedy"]), (&json!(message), &json!("name the variable in README.md")));
+    assert!(outcome["text"].as_str().unwrap().contains("name the variable in README.md"), "{outcome}");
+    let asked = bench.call("delete", &json!({ "path": "a.txt" })).exits(4).json();
+    let message = asked["message"].as_str().unwrap();
+    assert!(message.contains("nobody keeps copies; instead: move it aside"), "{message}");
+    bench.call("write", &json!({ "path": "a.md", "content": "x" })).done();
+    assert_eq!(bench.text("a.txt"), "stays\n");
+    assert!(listed(&bench, "default").contains(&"write".to_owned()), "what is refused by its arguments is listed");
+}
+
+#[test]
+fn a_rule_whose_example_does_not_hold_stops_everything_at_its_line() {
+    let bench = Bench::new();
+    let config = user(&bench, &RULES.replace("path: a.md", "path: a.env"));
+    let ran = bench.call("read", &json!({ "path": "a" })).exits(2);
+    let place = format!("{}:13:11", config.display());
+    assert!(ran.stderr().contains(&place) && ran.stderr().contains("is not to be meant by rule"), "{ran}");
+}
+
+#[test]
+fn explain_says_what_would_make_a_call_pass() {
+    let bench = Bench::new();
+    let config =
+        user(&bench, &format!("{RULES}agents:\n  low: {{ level: restricted }}\n  tame: {{ autonomy: locked }}\n"));
+    let check = |agent: &str, tool: &str, arguments: Value, expected: &[&str]| {
+        let ran = bench.run(&["explain", "--json", "--agent", agent, tool, &arguments.to_string()]);
+        let ways: Vec<String> = serde_json::from_value(ran.json()["to_pass"].clone()).unwrap();
+        for part in expected {
+            assert!(ways.iter().any(|way| way.contains(part)), "{part}: {ways:#?}");
+        }
+        assert_eq!(expected.is_empty(), ways.is_empty(), "{ways:#?}");
+    };
+    let line = format!("Change the rule at {}:4", config.display());
+    let env = json!({ "path": ".env", "content": "x" });
+    check("default", "write", env, &["name the variable in README.md", r#"{"content":"x","path":"a.md"}"#, &line]);
+    check(
+        "default",
+        "delete",
+        json!({ "path": "a" }),
+        &["One person's yes", "toolgate approvals grant --agent default"],
+    );
+    check("low", "shell", json!({ "command": "ls" }), &["At level `standard` it is `"]);
+    check("tame", "read", json!({ "path": "a" }), &["Autonomy `supervised` does it unasked"]);
+    check("default", "read", json!({ "path": "a" }), &[]);
+}
+
+#[test]
+fn policy_test_tries_examples_and_files_of_tests() {
+    let bench = Bench::new();
+    let config = user(&bench, RULES);
+    let told = bench.run(&["policy", "test", "--json"]).exits(0).json();
+    assert_eq!((&told["tried"], &told["failed"]), (&json!(2), &json!(0)));
+    assert_eq!((&told["trials"][0]["file"], &told["trials"][0]["line"]), (&json!(config), &json!(11)));
+    bench.put(
+        "tests.yaml",
+        "tests:\n  - { tool: write, arguments: { path: .env, content: x }, expect: deny, rule: no-env }\n  - { tool: delete, arguments: { path: a }, expect: allow }\n",
+    );
+    let told = bench.run(&["policy", "test", "--json", "tests.yaml"]).exits(1).json();
+    assert_eq!((&told["tried"], &told["failed"], &told["ok"]), (&json!(2), &json!(1), &json!(false)));
+    assert_eq!((&told["trials"][1]["line"], &told["trials"][0]["why"]), (&json!(3), &Value::Null));
+    assert!(told["trials"][1]["why"].as_str().unwrap().starts_with("ask by `ask-delete`"), "{told}");
+    // A config is tried though its examples do not hold.
+    bench.put("other.yaml", RULES.replace("path: a.md", "path: a.env"));
+    let told = bench.run(&["policy", "test", "--json", "other.yaml"]).exits(1).json();
+    assert_eq!((&told["tried"], &told["failed"]), (&json!(2), &json!(1)));
+    bench.run(&["policy", "test", "none.yaml"]).exits(2);
+}
+
+#[test]
+fn policy_diff_replays_recorded_calls_under_both_configs_and_runs_nothing() {
+    let bench = Bench::new();
+    let new = user(&bench, "version: 1\nagents: { other: {} }\n");
+    bench.put("a.txt", "x\n");
+    bench.call("read", &json!({ "path": "a.txt" })).done();
+    for content in ["one", "AKIAQ3EGRZ7XW5LMNT2P"] {
+        bench.call("write", &json!({ "path": ".env", "content": content })).done();
+    }
+    call_as(&bench, "other", "read", json!({ "path": "a.txt" })).done();
+    bench.call("read", &json!({ "nonsense": true })).exits(1);
+    fs::write(&new, RULES).unwrap();
+    let old = bench.put("old.yaml", "version: 1\nagents: { other: {} }\n");
+    let diff = |more: &[&str]| {
+        let arguments = [&["policy", "diff", old.to_str().unwrap(), new.to_str().unwrap(), "--json"], more].concat();
+        bench.run(&arguments).exits(0).json()
+    };
+    let told = diff(&["--since", "1d"]);
+    assert_eq!((&told["replayed"], &told["changed"]), (&json!(3), &json!(2)), "{told}");
+    let change = &told["changes"][0];
+    let expected = json!({
+        "agent": "default", "tool": "write", "old": "allow", "new": "deny", "old_by": ["level"], "new_by": ["no-env"],
+        "calls": 2, "redacted": 1, "example": change["example"],
+        "why": [format!("rule `no-env` denies it: it holds secrets ({}:4)", new.display())],
+    });
+    assert_eq!((told["changes"].as_array().unwrap().len(), change), (1, &expected), "{told}");
+    let why = json!({
+        "the new config has no agent `other`": 1,
+        "the old config does not take it as a call of `read`: invalid_arguments": 1,
+    });
+    assert_eq!(told["not_replayed"], why);
+    assert_eq!(diff(&[])["replayed"], told["replayed"]);
+    assert_eq!(bench.text(".env"), "AKIAQ3EGRZ7XW5LMNT2P");
+}

@@ -194,7 +194,9 @@ impl Rule {
             Verdict::Ask => ("rule_asks", "asks a person"),
             Verdict::Allow => ("rule_allows", "allows it"),
         };
-        let instead = self.instead.as_ref().map(|instead| format!("; instead: {instead}")).unwrap_or_default();
+        // Whoever is refused is told what to do instead as the remedy.
+        let instead = self.instead.as_ref().filter(|_| self.verdict == Verdict::Ask);
+        let instead = instead.map(|instead| format!("; instead: {instead}")).unwrap_or_default();
         let text = format!("{} {says}: {}{instead}", self.named(), self.because);
         Reason { rule, text, source: self.source.clone() }
     }

@@ -445,3 +445,31 @@ fn what_a_call_also_amounts_to_is_judged_like_what_it_does() {
         (Verdict::Ask, "autonomy"),
     );
 }
+
+/// What an agent at the highest level does by itself, by autonomy: the presets turn answers into questions and never the
+/// other way.
+#[test]
+fn every_autonomy_is_as_reviewed() {
+    let policy = Policy::built_in();
+    let classes: String = SafetyClass::ALL.iter().map(|class| format!("{class:<14}")).collect();
+    let mut table = format!("{:<28} {classes}\n", "action");
+    for preset in Preset::ALL {
+        let mut agent = agent(Level::Elevated);
+        agent.autonomy = Sourced::built_in(Autonomy::preset(*preset, &ActionRegistry::default()));
+        table += &format!("\n{preset}\n");
+        for action in ActionType::BUILT_IN {
+            table += &format!("  {:<26} ", action.as_str());
+            for class in SafetyClass::ALL {
+                let decided = judge(&policy, &agent, &tool(action, *class), &[]);
+                let word = match decided.verdict {
+                    Verdict::Allow => "yes",
+                    Verdict::Ask => "ask",
+                    Verdict::Deny => "no",
+                };
+                table += &format!("{:<14}", format!("{word}:{}", decided.reasons[0].rule.split('_').next().unwrap()));
+            }
+            table = table.trim_end().to_owned() + "\n";
+        }
+    }
+    insta::assert_snapshot!(table);
+}

@@ -114,7 +114,7 @@ fn a_rule_denies_with_its_line_its_reason_and_what_to_do_instead() {
     );
     let call = runtime.call(&AgentName::from("default"), "write", json!({ "path": ".env", "content": "" }));
     let reasons = runtime.preview(&call).unwrap().reasons;
-    let text = "rule `no-env` denies it: it holds secrets; instead: name the variable in README.md";
+    let text = "rule `no-env` denies it: it holds secrets";
     assert_eq!((reasons[0].text.as_str(), reasons[0].source.line), (text, 3));
 }
 

@@ -34,6 +34,7 @@ Exit status: 0 done, 1 failed, 2 usage or config, 3 refused, 4 a person is asked
 
 Files:
   ~/.config/toolgate/toolgate.yaml   your config (trusted)
+  /etc/toolgate/toolgate.yaml        the administrator's config; nobody loosens what it says
   ./toolgate.yaml                    the project's config; it may only tighten until you trust it
   $TOOLGATE_DATA_DIR                 the record and its keys; else $XDG_DATA_HOME/toolgate,
                                      else ~/.local/share/toolgate

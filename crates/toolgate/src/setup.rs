@@ -88,6 +88,18 @@ impl Place {
         Ok(Opened { runtime: runtime(config, sources, store.clone(), Some(state.clone()))?, store, state })
     }
 
+    /// Opens a runtime whose policy is only tried: nothing is written, nothing is remembered, and what its rules say about
+    /// their examples is left to the caller. A file that is named is the only one below the administrator's.
+    pub(crate) fn try_out(&self, file: Option<&Path>) -> Result<Runtime, Problem> {
+        let mut sources = self.sources("default", None)?;
+        if let Some(file) = file {
+            sources.explicit = Some(sources.cwd.join(file));
+        }
+        let config = load(&sources)?;
+        let (store, tools, hidden) = (Arc::new(NoRecord), built_in_tools(), Vec::new());
+        Ok(Runtime::open_untried(Setup { config, store, state: None, tools, hidden, rooms: None, secrets: None })?)
+    }
+
     /// Opens a runtime that only answers questions: nothing is written, not even a data directory.
     pub(crate) fn look(&self, agent: &str) -> Result<Runtime, Problem> {
         let sources = self.sources(agent, None)?;

@@ -51,7 +51,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     config.mentions.arguments.extend(layer.flow.arguments.iter().cloned());
     layer.flow.tighten(&mut config.policy, findings);
     if let Some(on) = layer.redact_personal_data {
-        match on.value < config.redact_personal_data.value {
+        match !on.value && config.redact_personal_data.value {
             true => refuse(on.spot, "`redact_personal_data: false`", findings),
             false => config.redact_personal_data = findings.sourced(on),
         }

@@ -169,6 +169,7 @@ impl Stage {
         let config = dir.join("toolgate.yaml");
         fs::write(&config, CONFIG.replace("SITE", &site.to_string()))?;
         let config = Config::load(&Sources {
+            admin: None,
             explicit: Some(config),
             user: None,
             project: None,

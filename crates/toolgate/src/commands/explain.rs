@@ -46,6 +46,10 @@ impl Explain {
             for reason in &explanation.decided.reasons {
                 page += &format!("  {} [{}] {}\n", reason.source, reason.rule, reason.text);
             }
+            if !explanation.to_pass.is_empty() {
+                page += "\nto make it pass:\n";
+                explanation.to_pass.iter().for_each(|way| page += &format!("  - {way}\n"));
+            }
             page +=
                 &format!("\naction {}, class {}, risk {}\n", explanation.action, explanation.class, explanation.risk);
             for effect in &explanation.effects {

@@ -14,6 +14,7 @@ mod explain;
 mod findings;
 mod flow;
 mod pins;
+mod policy;
 mod sandbox;
 mod scan;
 mod secrets;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Tools(tools::Tools),
     Check(check::Check),
     Explain(explain::Explain),
+    Policy(policy::Policy),
     Approvals(approvals::Approvals),
     Effects(effects::Effects),
     Autonomy(autonomy::Autonomy),
@@ -67,6 +69,7 @@ impl Command {
             Self::Tools(command) => command.run(place),
             Self::Check(command) => command.run(place),
             Self::Explain(command) => command.run(place),
+            Self::Policy(command) => command.run(place),
             Self::Approvals(command) => command.run(place),
             Self::Effects(command) => command.run(place),
             Self::Autonomy(command) => command.run(place),
