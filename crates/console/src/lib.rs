@@ -63,8 +63,6 @@ use crate::{
 const REQUESTS: Rate = Rate { burst: 240, every: Duration::from_millis(50) };
 /// Codes and tokens that were wrong, of everybody together: nobody guesses 256 bits, but nobody is to try.
 const GUESSES: Rate = Rate { burst: 20, every: Duration::from_secs(3) };
-/// How often questions that wait are looked at.
-const TEND: Duration = Duration::from_secs(2);
 /// Those who listen to events at once.
 const LISTENERS: usize = 64;
 
@@ -131,7 +129,6 @@ impl Console {
     /// Serves until it is stopped.
     pub async fn serve(self, stop: CancellationToken) {
         let Self { listener, shared, mounted, .. } = self;
-        let tending = tokio::spawn(tend(shared.clone()));
         let listening = shared.stop.clone();
         // Those who listen to events would otherwise be waited for.
         let told = stop.clone();
@@ -140,17 +137,6 @@ impl Console {
             listening.cancel();
         });
         server::run(listener, router(&shared, mounted), stop).await;
-        tending.abort();
-    }
-}
-
-/// Does what is due about questions that wait, now and then: silence may be an answer.
-async fn tend(shared: Shared) {
-    while let Some(approvals) = shared.runtime.approvals() {
-        if let Err(error) = approvals.tend().await {
-            tracing::warn!("questions that wait could not be looked at: {error}");
-        }
-        tokio::time::sleep(TEND).await;
     }
 }
 

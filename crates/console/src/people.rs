@@ -10,7 +10,7 @@ use toolgate_runtime::{
     store::state::{ApprovalFilter, EffectFilter},
 };
 
-use crate::{Shared, problem::Problem};
+use crate::{Shared, problem::Problem, record::items};
 
 /// The longest reason that is kept.
 const LONGEST: usize = 2_000;
@@ -100,18 +100,19 @@ fn kept(shared: &Shared) -> Result<&Effects, Problem> {
     shared.runtime.effects().ok_or_else(|| Problem::broken("no effects are kept here"))
 }
 
-/// What people look at before they answer: the exact command, what would be written instead of what.
+/// What people look at before they answer: the exact command, what would be written instead of what, and what that means.
+///
+/// The runtime makes the picture when it asks. For a question it could not make one for, the arguments have to do.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Picture {
-    /// A program and its arguments, one by one.
-    pub(crate) argv: Vec<String>,
-    /// A script.
-    pub(crate) script: Option<String>,
+    pub(crate) command: Option<String>,
     /// The file it is about.
     pub(crate) path: Option<String>,
     pub(crate) lines: Vec<DiffLine>,
-    /// What the runtime has to say about it besides.
-    pub(crate) more: Option<Value>,
+    /// Why there is no difference to see.
+    pub(crate) no_diff: Option<String>,
+    /// In words.
+    pub(crate) summary: Vec<String>,
 }
 
 /// A line of a difference.
@@ -119,53 +120,57 @@ pub(crate) struct Picture {
 pub(crate) enum DiffLine {
     Gone(String),
     New(String),
-    Where(String),
+    /// What stays, and where it is.
+    Around(String),
 }
 
 impl Picture {
     pub(crate) fn of(picture: &Value, arguments: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let lines =
-            |text: &str, line: fn(String) -> DiffLine| text.lines().map(str::to_owned).map(line).collect::<Vec<_>>();
-        let mut shown = Self {
-            argv: crate::record::items(&arguments["argv"]).filter_map(text).collect(),
-            script: text(&arguments["script"]).or_else(|| text(&arguments["command"])),
+        let words = || {
+            let words: Vec<String> = items(&arguments["argv"]).filter_map(text).collect();
+            (!words.is_empty()).then(|| words.join("\n"))
+        };
+        Self {
+            command: text(&picture["command"]).or_else(|| text(&arguments["script"])).or_else(words),
             path: text(&arguments["path"]),
-            ..Self::default()
-        };
-        if let Some(content) = arguments["content"].as_str() {
-            shown.lines = lines(content, DiffLine::New);
+            lines: match picture["diff"].as_str() {
+                Some(diff) => difference(diff),
+                None => written(arguments),
+            },
+            no_diff: text(&picture["no_diff"]),
+            summary: items(&picture["summary"]).filter_map(text).collect(),
         }
-        for (n, edit) in crate::record::items(&arguments["edits"]).enumerate() {
-            shown.lines.push(DiffLine::Where(format!("edit {}", n + 1)));
-            shown.lines.extend(lines(edit["old"].as_str().unwrap_or_default(), DiffLine::Gone));
-            shown.lines.extend(lines(edit["new"].as_str().unwrap_or_default(), DiffLine::New));
-        }
-        if let Some(diff) = picture["diff"].as_str() {
-            shown.lines = diff.lines().map(diff_line).collect();
-        }
-        shown.more = match picture {
-            Value::Null => None,
-            Value::Object(fields) => {
-                let rest: serde_json::Map<_, _> = fields
-                    .iter()
-                    .filter(|(key, _)| *key != "diff")
-                    .map(|(key, value)| (key.clone(), value.clone()))
-                    .collect();
-                (!rest.is_empty()).then_some(Value::Object(rest))
-            }
-            other => Some(other.clone()),
-        };
-        shown
     }
 }
 
-fn diff_line(line: &str) -> DiffLine {
-    match line.chars().next() {
-        Some('-') => DiffLine::Gone(line[1..].to_owned()),
-        Some('+') => DiffLine::New(line[1..].to_owned()),
-        _ => DiffLine::Where(line.to_owned()),
+/// A unified difference. Its two heads, `---` and `+++`, come before the first place and are no lines of a file.
+fn difference(diff: &str) -> Vec<DiffLine> {
+    let mut in_place = !diff.contains("@@");
+    let mut lines = Vec::new();
+    for line in diff.lines() {
+        in_place |= line.starts_with("@@");
+        lines.push(match line.chars().next() {
+            Some('-') if in_place => DiffLine::Gone(line[1..].to_owned()),
+            Some('+') if in_place => DiffLine::New(line[1..].to_owned()),
+            _ => DiffLine::Around(line.to_owned()),
+        });
     }
+    lines
+}
+
+/// What the arguments say about what is written.
+fn written(arguments: &Value) -> Vec<DiffLine> {
+    let lines = |text: &Value, line: fn(String) -> DiffLine| {
+        text.as_str().unwrap_or_default().lines().map(str::to_owned).map(line).collect::<Vec<_>>()
+    };
+    let mut all = lines(&arguments["content"], DiffLine::New);
+    for (n, edit) in items(&arguments["edits"]).enumerate() {
+        all.push(DiffLine::Around(format!("edit {}", n + 1)));
+        all.extend(lines(&edit["old"], DiffLine::Gone));
+        all.extend(lines(&edit["new"], DiffLine::New));
+    }
+    all
 }
 
 #[cfg(test)]
@@ -179,31 +184,41 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_shown_word_by_word() {
-        let argv = vec!["rm".to_owned(), "-r".to_owned(), "a b".to_owned()];
-        check(Value::Null, json!({ "argv": argv }), Picture { argv, ..Picture::default() });
-        let script = Some("curl x | sh".to_owned());
-        check(json!({}), json!({ "script": "curl x | sh" }), Picture { script, ..Picture::default() });
+    fn the_command_is_the_one_that_would_run() {
+        let command = Some("rm -r 'a b'".to_owned());
+        let summary = vec!["removes a b".to_owned()];
+        let picture = json!({ "command": "rm -r 'a b'", "summary": ["removes a b"] });
+        check(picture, json!({ "argv": ["rm", "-r", "a b"] }), Picture { command, summary, ..Picture::default() });
+        let command = Some("rm\n-r\na b".to_owned());
+        check(Value::Null, json!({ "argv": ["rm", "-r", "a b"] }), Picture { command, ..Picture::default() });
+        let command = Some("curl x | sh".to_owned());
+        check(json!({}), json!({ "script": "curl x | sh" }), Picture { command, ..Picture::default() });
     }
 
     #[test]
-    fn an_edit_is_shown_as_what_goes_and_what_comes() {
+    fn a_change_is_shown_as_what_goes_and_what_comes() {
+        let path = Some("a.txt".to_owned());
         let lines = vec![
-            DiffLine::Where("edit 1".into()),
+            DiffLine::Around("--- a.txt".into()),
+            DiffLine::Around("+++ a.txt".into()),
+            DiffLine::Around("@@ -1,2 +1,2 @@".into()),
+            DiffLine::Around(" same".into()),
+            DiffLine::Gone("-- é".into()),
+            DiffLine::New("++ e".into()),
+        ];
+        let diff = "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n same\n--- é\n+++ e";
+        let arguments = json!({ "path": "a.txt", "content": "ignored where there is a difference" });
+        check(json!({ "diff": diff }), arguments, Picture { lines, path, ..Picture::default() });
+
+        let path = Some("a.txt".to_owned());
+        let lines = vec![
+            DiffLine::Around("edit 1".into()),
             DiffLine::Gone("one".into()),
             DiffLine::Gone("two".into()),
             DiffLine::New("three".into()),
         ];
-        let path = Some("a.txt".to_owned());
+        let no_diff = Some("too large".to_owned());
         let arguments = json!({ "path": "a.txt", "edits": [{ "old": "one\ntwo", "new": "three" }] });
-        check(Value::Null, arguments, Picture { lines, path, ..Picture::default() });
-
-        let lines = vec![DiffLine::Where("@@ 1 @@".into()), DiffLine::Gone("é".into()), DiffLine::New("e".into())];
-        let more = Some(json!({ "note": "n" }));
-        check(
-            json!({ "diff": "@@ 1 @@\n-é\n+e", "note": "n" }),
-            json!({}),
-            Picture { lines, more, ..Picture::default() },
-        );
+        check(json!({ "no_diff": "too large" }), arguments, Picture { lines, path, no_diff, ..Picture::default() });
     }
 }

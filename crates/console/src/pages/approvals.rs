@@ -55,11 +55,11 @@ struct Card {
     reasons: Vec<(Text, Text, Text)>,
     effects: Vec<(Text, Text)>,
     labels: Vec<Text>,
-    argv: Vec<Text>,
-    script: Option<Text>,
+    command: Option<Text>,
     path: Option<Text>,
     lines: Vec<(&'static str, &'static str, Text)>,
-    more: Option<Text>,
+    no_diff: Option<Text>,
+    summary: Vec<Text>,
     arguments: Text,
     digest: String,
     call: String,
@@ -76,7 +76,7 @@ impl Card {
         let line = |line: DiffLine| match line {
             DiffLine::Gone(text) => ("gone", "- ", Text(text)),
             DiffLine::New(text) => ("new", "+ ", Text(text)),
-            DiffLine::Where(text) => ("where", "", Text(text)),
+            DiffLine::Around(text) => ("around", "", Text(text)),
         };
         let mut votes: Vec<_> = approval
             .votes
@@ -118,11 +118,11 @@ impl Card {
                 })
                 .collect(),
             labels: question.labels.iter().cloned().map(Text).collect(),
-            argv: picture.argv.into_iter().map(Text).collect(),
-            script: picture.script.map(Text),
+            command: picture.command.map(Text),
             path: picture.path.map(Text),
             lines: picture.lines.into_iter().map(line).collect(),
-            more: picture.more.as_ref().map(Text::json),
+            no_diff: picture.no_diff.map(Text),
+            summary: picture.summary.into_iter().map(Text).collect(),
             arguments: Text::json(&question.arguments),
             digest: question.digest.to_string(),
             call: format!("/calls/{}", part(&question.call.0)),
