@@ -4,8 +4,9 @@
 //! escalated. That is beside the road: a channel that is slow, broken or gone never holds up a call, and what cannot be
 //! told is logged. Every try is signed anew, so that whoever listens can refuse what it has heard before.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -53,11 +54,27 @@ pub(crate) async fn tend(house: &House, approvals: &Approvals, stop: Cancellatio
     }
 }
 
+/// Passes events on, each channel at its own pace: one that is gone holds up no other.
 async fn tell(house: &House, events: &mut mpsc::Receiver<Event>) {
-    while let Some(event) = events.recv().await {
-        let sent = house.config.channels.iter().map(|channel| send(house, channel, &event));
-        futures_util::future::join_all(sent).await;
-    }
+    let channel = |channel| {
+        let (sender, mut queue) = mpsc::channel::<Arc<Event>>(QUEUE);
+        let worker = async move {
+            while let Some(event) = queue.recv().await {
+                send(house, channel, &event).await;
+            }
+        };
+        (sender, worker)
+    };
+    let (senders, workers): (Vec<_>, Vec<_>) = house.config.channels.iter().map(channel).unzip();
+    let pass_on = async move {
+        while let Some(event) = events.recv().await.map(Arc::new) {
+            let full = senders.iter().filter(|sender| sender.try_send(event.clone()).is_err()).count();
+            if full > 0 {
+                tracing::error!(id = %event.approval().id, "{full} channels are behind, and are not told of this one");
+            }
+        }
+    };
+    tokio::join!(pass_on, join_all(workers));
 }
 
 /// Tries a few times. What goes wrong is for the log alone.
