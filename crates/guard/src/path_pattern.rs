@@ -1,8 +1,8 @@
 //! Which files a rule means: patterns over paths, and paths by their words alone.
 //!
 //! `*` and `?` stay within a name, `**` crosses directories. A pattern without a slash is held against every name on the
-//! way, one with a slash against the whole path. What is below something that is meant is meant too, so `secrets` and
-//! `secrets/**` are the same. Upper and lower case count as the same: on some filesystems they are.
+//! way, one with a slash against the whole path. What is below something that is meant is meant too, so `conf/prod` and
+//! `conf/prod/**` are the same. Upper and lower case count as the same: on some filesystems they are.
 
 use std::{
     fmt,
@@ -30,7 +30,11 @@ impl PathPattern {
     pub fn parse(text: &str) -> Result<Self, String> {
         let bad = |why: &str| Err(why.to_owned());
         let path = text.strip_prefix("./").unwrap_or(text).trim_end_matches('/');
-        let path = path.strip_suffix("/**").unwrap_or(path);
+        // The slash of `a/**` counts: it is about the `a` of the workspace, not about any.
+        let (path, is_whole) = match path.strip_suffix("/**") {
+            Some(path) => (path, true),
+            None => (path, path.contains('/')),
+        };
         if path.is_empty() || text.len() > LONGEST {
             return bad("it is empty or too long");
         }
@@ -50,7 +54,7 @@ impl PathPattern {
         if parts.iter().all(|part| part.bytes().all(|b| b == b'*')) {
             return bad("it would mean every file there is");
         }
-        let mut regex = String::from(if parts.len() == 1 { "^(?:.*/)?" } else { "^" });
+        let mut regex = String::from(if is_whole { "^" } else { "^(?:.*/)?" });
         for (at, part) in parts.iter().enumerate() {
             let is_last = at + 1 == parts.len();
             if *part == "**" {
