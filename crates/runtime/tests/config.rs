@@ -80,7 +80,10 @@ fn every_example_loads_and_names_only_tools_that_exist() {
         }
     }
     names.sort();
-    assert_eq!(names, ["commands", "flow", "minimal", "people", "project", "read-only", "rooms", "team", "trust", "web"]);
+    assert_eq!(
+        names,
+        ["commands", "flow", "minimal", "people", "project", "read-only", "rooms", "rules", "team", "trust", "web"]
+    );
 }
 
 #[test]
