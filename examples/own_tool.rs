@@ -43,7 +43,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let data = std::env::temp_dir().join(format!("toolgate-example-{}", std::process::id()));
     let store = Arc::new(SqliteStore::open(&data)?);
     let config = Config::built_in(&workspace);
-    let setup = Setup { config, store, state: None, tools: vec![shout()], hidden: vec![data.clone()], rooms: None, secrets: None };
+    let setup = Setup {
+        config,
+        store,
+        state: None,
+        tools: vec![shout()],
+        hidden: vec![data.clone()],
+        rooms: None,
+        secrets: None,
+    };
     let runtime = Runtime::open(setup)?;
 
     let agent = AgentName::from("default");

@@ -642,7 +642,10 @@ fn played(bench: &Bench, before: &str, args: &[&str]) -> Option<String> {
     let quoted = [line.get_program()].into_iter().chain(line.get_args());
     let quoted: Vec<_> = quoted.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let mut script = Command::new("script");
-    script.args(["-qec", &format!("{before}{}", quoted.join(" ")), "/dev/null"]).current_dir(bench.workspace()).env_clear();
+    script
+        .args(["-qec", &format!("{before}{}", quoted.join(" ")), "/dev/null"])
+        .current_dir(bench.workspace())
+        .env_clear();
     script.envs(line.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("SHELL", "/bin/sh");
     script.env("NO_COLOR", "1").stdin(Stdio::null());
     let output = script.output().ok()?;

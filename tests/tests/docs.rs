@@ -11,7 +11,7 @@ use std::{
 use toolgate_tests::{Bench, repository};
 
 /// Names a page may say though no such file is in the repository: users and the program make them.
-const NOT_OURS: [&str; 2] = ["toolgate.yaml", "~/.config/toolgate/toolgate.yaml"];
+const NOT_OURS: [&str; 3] = ["toolgate.yaml", "~/.config/toolgate/toolgate.yaml", "/etc/toolgate/toolgate.yaml"];
 
 const EXTENSIONS: [&str; 8] = ["rs", "md", "toml", "yaml", "json", "svg", "txt", "sh"];
 

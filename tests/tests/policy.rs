@@ -454,7 +454,7 @@ fn a_rule_whose_example_does_not_hold_stops_everything_at_its_line() {
     let config = user(&bench, &RULES.replace("path: a.md", "path: a.env"));
     let ran = bench.call("read", &json!({ "path": "a" })).exits(2);
     let place = format!("{}:13:11", config.display());
-    assert!(ran.stderr().contains(&place) && ran.stderr().contains("is not to be meant by rule"), "{ran}");
+    assert!(ran.stderr.contains(&place) && ran.stderr.contains("is not to be meant by rule"), "{ran}");
 }
 
 #[test]

@@ -126,7 +126,11 @@ impl House {
     pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
         let def = &entry.tool.def;
         let risk = self.policy().actions.risk(&def.action);
-        decide(self.policy(), self.trust.at(agent, def.category), &Request { risk, word: Some(&entry.word), ..Request::of(def) })
+        decide(
+            self.policy(),
+            self.trust.at(agent, def.category),
+            &Request { risk, word: Some(&entry.word), ..Request::of(def) },
+        )
     }
 
     /// The tools this agent may know of, by name.

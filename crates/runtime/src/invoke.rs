@@ -150,7 +150,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
         Decision::Allow(permit, _) => permit,
         Decision::Ask(asking) => {
             ask(house, call, entry, &input, &meaning, origin.as_ref(), asking, watch, trip).await?
-        },
+        }
         Decision::Deny(reasons) => return Err(not_permitted(house, entry, &reasons).into()),
     };
 
@@ -208,7 +208,11 @@ fn admit_and_clean(
 }
 
 /// The agent, as it stands in the category of the tool, and the tool, if there are such.
-pub(crate) fn find<'a>(house: &'a House, catalog: &'a Catalog, call: &Call) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
+pub(crate) fn find<'a>(
+    house: &'a House,
+    catalog: &'a Catalog,
+    call: &Call,
+) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
     let agent = house.agent(&call.agent)?;
     let Some(entry) = catalog.find(&call.tool)? else {
         let permitted: Vec<_> = house.permitted(catalog, agent).map(|entry| &*entry.tool.def.name).collect();

@@ -74,7 +74,8 @@ async fn house(text: &str) -> Option<House> {
     let config = config.unwrap_or_else(|errors| panic!("{}", errors[0]));
     let store = Arc::new(Memory::default());
     let (hidden, rooms) = (vec![root.join("data")], Some(root.join("data")));
-    let setup = Setup { config, store: store.clone(), state: None, tools: built_in_tools(), hidden, rooms, secrets: None };
+    let setup =
+        Setup { config, store: store.clone(), state: None, tools: built_in_tools(), hidden, rooms, secrets: None };
     let house = House { runtime: Runtime::open(setup).unwrap(), store, dir };
     let outcome = house.bash("ann", "true").await;
     if outcome.code.as_deref() == Some("wall_missing") {

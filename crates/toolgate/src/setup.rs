@@ -107,7 +107,8 @@ impl Place {
         // What agents have earned is part of the answer.
         let earns = config.policy.trust.moves() && sources.data_dir.join("state.db").exists();
         let state = earns.then(|| SqliteState::open(&sources.data_dir)).transpose()?;
-        let runtime = runtime(config, sources, Arc::new(NoRecord), state.map(|state| Arc::new(state) as Arc<dyn State>))?;
+        let runtime =
+            runtime(config, sources, Arc::new(NoRecord), state.map(|state| Arc::new(state) as Arc<dyn State>))?;
         executor()?.block_on(runtime.trust().look(&AgentName::from(agent)))?;
         Ok(runtime)
     }

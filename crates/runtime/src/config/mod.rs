@@ -53,8 +53,8 @@ use findings::{Findings, Said, Spot};
 use load::instead;
 use merge::Draft;
 use resources::Opened;
-pub use words::parse_duration;
 use text::{Links, Text};
+pub use words::parse_duration;
 
 use crate::{definitions::FirstSight, secrets::SecretRef};
 

@@ -273,7 +273,8 @@ impl Scene {
         let mut config = Config::built_in(&self.workspace);
         config.rooms = settings.clone();
         let (tools, hidden, rooms) = (built_in_tools(), vec![self.data.clone()], Some(self.data.clone()));
-        let runtime = Runtime::open(Setup { config, store: store.clone(), state: None, tools, hidden, rooms, secrets: None })?;
+        let runtime =
+            Runtime::open(Setup { config, store: store.clone(), state: None, tools, hidden, rooms, secrets: None })?;
         let executor = setup::executor()?;
         let call = |tool: &str, arguments: Value| {
             let call = runtime.call(&AgentName::from("default"), tool, arguments);
