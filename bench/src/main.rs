@@ -8,6 +8,7 @@ mod echo;
 mod egress;
 mod grep;
 mod guard;
+mod policy;
 mod rooms;
 mod secrets;
 mod server;
@@ -43,6 +44,8 @@ enum What {
     Egress(egress::Options),
     /// What the guard sees and what it mistakes, on labelled sets
     Guard(guard::Options),
+    /// A decision under many rules, beside Cedar where that is built in
+    Policy(policy::Options),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -72,6 +75,7 @@ fn main() -> anyhow::Result<()> {
         What::Rooms(options) => measure_rooms(&options),
         What::Egress(options) => measure_egress(&options),
         What::Guard(options) => measure_guard(&options),
+        What::Policy(options) => measure_policy(&options),
     }
 }
 
@@ -100,6 +104,16 @@ fn measure_guard(options: &guard::Options) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     match options.json {
         true => writeln!(out, "{:#}", json!({ "guard": report }))?,
+        false => writeln!(out, "{report}")?,
+    }
+    Ok(())
+}
+
+fn measure_policy(options: &policy::Options) -> anyhow::Result<()> {
+    let report = policy::measure(options)?;
+    let mut out = stdout().lock();
+    match options.json {
+        true => writeln!(out, "{:#}", json!({ "policy": report }))?,
         false => writeln!(out, "{report}")?,
     }
     Ok(())
