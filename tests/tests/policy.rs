@@ -455,6 +455,8 @@ fn a_rule_whose_example_does_not_hold_stops_everything_at_its_line() {
     let ran = bench.call("read", &json!({ "path": "a" })).exits(2);
     let place = format!("{}:13:11", config.display());
     assert!(ran.stderr.contains(&place) && ran.stderr.contains("is not to be meant by rule"), "{ran}");
+    let ran = bench.run(&["check", config.to_str().unwrap()]).exits(2);
+    assert!(ran.stderr.contains(&place), "{ran}");
 }
 
 #[test]

@@ -314,3 +314,83 @@ impl RuleBook {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use toolgate_contract::{Level, ToolDef};
+
+    use super::*;
+    use crate::Sourced;
+
+    fn rule(id: &str, tools: &[&str], actions: &[ActionType], agents: &[&str]) -> Rule {
+        Rule {
+            id: id.to_owned(),
+            verdict: Verdict::Deny,
+            tools: tools.iter().map(|tool| ToolName::of(tool)).collect(),
+            actions: actions.iter().cloned().collect(),
+            agents: agents.iter().map(|agent| AgentName::from(*agent)).collect(),
+            roles: BTreeSet::new(),
+            classes: BTreeSet::new(),
+            risk_at_least: None,
+            when: None,
+            because: "x".to_owned(),
+            instead: None,
+            source: SourceLine::built_in(),
+        }
+    }
+
+    /// Whatever a rule is found by, it speaks about what it means, once, in the order rules were added.
+    #[test]
+    fn a_rule_is_found_by_whatever_it_names() {
+        let push = [ActionType::VcsPush, ActionType::BudgetSpend];
+        let all = [
+            rule("by-tool", &["push", "pull"], &[], &[]),
+            rule("by-beginning", &["pu*"], &[], &[]),
+            rule("by-mixed", &["push", "x*"], &[], &[]),
+            rule("by-action", &[], &push, &[]),
+            rule("by-beginning-and-action", &["p*"], &push, &[]),
+            rule("by-agent", &[], &[], &["coder"]),
+            rule("other-tool", &["pull"], &[], &[]),
+            rule("other-action", &["push"], &[ActionType::CodeRead], &[]),
+            rule("other-agent", &[], &[], &["other"]),
+        ];
+        let mut book = RuleBook::default();
+        all.into_iter().for_each(|rule| book.add(rule));
+        let def = ToolDef { name: "push".into(), action: ActionType::VcsPush, ..ToolDef::default() };
+        let agent = Agent::at(AgentName::from("coder"), Sourced::built_in(Level::Standard));
+        let request = Request { also: &[ActionType::BudgetSpend], arguments: Some(&Value::Null), ..Request::of(&def) };
+        let spoken = book.speak(&agent, &request).denied;
+        let ids: Vec<&str> = spoken.iter().filter_map(|reason| Some(&*book.behind(reason)?.id)).collect();
+        let expected = ["by-tool", "by-beginning", "by-mixed", "by-action", "by-beginning-and-action", "by-agent"];
+        assert_eq!(ids, expected);
+    }
+
+    /// Before there is a call, a rule about the call hides nothing, and one that may allow it shows the tool.
+    #[test]
+    fn what_a_rule_says_about_a_call_waits_for_one() {
+        let check = |rule: Rule, denied: bool, allowed: bool| {
+            let mut book = RuleBook::default();
+            book.add(rule.clone());
+            let def = ToolDef { name: "push".into(), safety: SafetyClass::Write, ..ToolDef::default() };
+            let agent = Agent::at(AgentName::from("coder"), Sourced::built_in(Level::Standard));
+            let spoken = book.speak(&agent, &Request::of(&def));
+            assert_eq!((!spoken.denied.is_empty(), spoken.allowed.is_some()), (denied, allowed), "{rule:?}");
+        };
+        let plain = || rule("r", &["push"], &[], &[]);
+        let allow = || Rule { verdict: Verdict::Allow, ..plain() };
+        let when = |text: &str| Some(When::parse(text).unwrap());
+        let classes = |class: SafetyClass| BTreeSet::from([class]);
+        check(plain(), true, false);
+        check(Rule { when: when("agent.name == 'coder'"), ..plain() }, true, false);
+        check(Rule { when: when("args.force"), ..plain() }, false, false);
+        check(Rule { when: when("class == 'write'"), ..plain() }, false, false);
+        check(Rule { risk_at_least: Some(Risk::Low), ..plain() }, false, false);
+        check(Rule { classes: classes(SafetyClass::Write), ..plain() }, true, false);
+        check(Rule { classes: classes(SafetyClass::Network), ..plain() }, false, false);
+        check(allow(), false, true);
+        check(Rule { when: when("args.force"), ..allow() }, false, true);
+        check(Rule { risk_at_least: Some(Risk::Critical), ..allow() }, false, true);
+        check(Rule { classes: classes(SafetyClass::Network), ..allow() }, false, true);
+        check(Rule { classes: classes(SafetyClass::Read), ..allow() }, false, false);
+    }
+}

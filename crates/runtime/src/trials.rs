@@ -48,7 +48,7 @@ impl Runtime {
     }
 
     /// What is wrong with the examples, each at its line.
-    pub(crate) fn wrong_examples(&self) -> Vec<ConfigError> {
+    pub fn wrong_examples(&self) -> Vec<ConfigError> {
         let config = &self.house.config;
         let wrong: Vec<(&Example, String)> =
             config.examples().iter().filter_map(|example| Some((example, wrong(&self.house, example)?))).collect();

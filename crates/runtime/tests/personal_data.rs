@@ -1,7 +1,5 @@
 //! Who may say that what tells of a person is taken out, and who may say that it is not.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
-
 use std::fs;
 
 use toolgate_runtime::config::{Config, Sources};

@@ -1,7 +1,7 @@
 //! Rules about calls from outside: what loads, what their examples are worth, what they decide, and who has the last
 //! word.
 
-#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up is a failed test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot be set up is a failed test")]
 
 use std::{
     fs,

@@ -214,6 +214,8 @@ pub struct CheckReport {
     pub notes: Vec<Note>,
     /// The hash of the text.
     pub sha256: Digest,
+    /// Its rules carry examples, which can be tried once the tools are known.
+    pub has_examples: bool,
     mentions: Mentions,
 }
 
@@ -385,7 +387,8 @@ pub fn check_text(file_name: &str, text: &str) -> Result<CheckReport, Vec<Config
     let sha256 = text.sha256;
     parse(text, true, &mut layers, &mut findings);
     let config = build(&layers, Path::new("."), &mut findings);
-    findings.into_result().map(|notes| CheckReport { notes, sha256, mentions: config.mentions })
+    let has_examples = !config.examples().is_empty();
+    findings.into_result().map(|notes| CheckReport { notes, sha256, has_examples, mentions: config.mentions })
 }
 
 /// Checks a file. What is no regular file, or too large for a config, is not read.
@@ -413,7 +416,8 @@ pub fn trust_file(data_dir: &Path, path: &Path) -> Result<CheckReport, Vec<Confi
     }
     trusted::add(data_dir, path, sha256).map_err(|error| vec![error])?;
     let config = build(&layers, Path::new("."), &mut findings);
-    Ok(CheckReport { notes: findings.notes, sha256, mentions: config.mentions })
+    let has_examples = !config.examples().is_empty();
+    Ok(CheckReport { notes: findings.notes, sha256, has_examples, mentions: config.mentions })
 }
 
 /// Is the file, as it is now, on the list of trusted ones?

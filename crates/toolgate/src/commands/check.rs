@@ -35,7 +35,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let report = match self.check(&place.data_dir()?) {
+        let report = match self.check(place, &place.data_dir()?) {
             Ok(report) => report,
             Err(errors) => {
                 if show::wants_json(self.json) {
@@ -56,13 +56,22 @@ impl Check {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// The examples of rules that do not hold. A file that does not stand by itself is tried when it is loaded with the
+    /// others.
+    fn wrong_examples(&self, place: &Place) -> Vec<ConfigError> {
+        place.try_out(Some(&self.file)).map(|runtime| runtime.wrong_examples()).unwrap_or_default()
+    }
+
     /// What is wrong is not trusted.
-    fn check(&self, data_dir: &Path) -> Result<CheckReport, Vec<ConfigError>> {
+    fn check(&self, place: &Place, data_dir: &Path) -> Result<CheckReport, Vec<ConfigError>> {
         let report = config::check_file(&self.file)?;
         let tools = built_in_tools();
         let mut unknown = report.check_tools(tools.iter().map(|tool| &*tool.def.name));
         let schema = |name: &str| tools.iter().find(|tool| tool.def.name == name).map(|tool| &tool.def.input_schema);
         unknown.extend(report.check_arguments(schema));
+        if unknown.is_empty() && report.has_examples {
+            unknown.extend(self.wrong_examples(place));
+        }
         if !unknown.is_empty() {
             return Err(unknown);
         }
