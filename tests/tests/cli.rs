@@ -16,7 +16,7 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "serve",
     "call",
     "turn",
@@ -35,6 +35,7 @@ const COMMANDS: [&str; 20] = [
     "flow",
     "connections",
     "secrets",
+    "tokens",
     "doctor",
     "completions",
 ];

@@ -201,3 +201,27 @@ impl Follower {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_does_not_keep_up_is_told_how_much_was_missed() {
+        let (sender, events) = broadcast::channel(QUEUE);
+        let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let mut listener = Listener { events, stop: CancellationToken::new(), _slot: slot };
+        for seq in 1..=QUEUE as u64 + 44 {
+            sender.send(Arc::new(Event { seq, name: "call", data: json!({ "text": "one\nline" }) })).unwrap();
+        }
+        let mut heard = Vec::new();
+        while heard.len() < 2 {
+            let frame = listener.next(&async || true).await.unwrap();
+            heard.push(String::from_utf8(frame.to_vec()).unwrap());
+        }
+        let first_kept = "id: 45\nevent: call\ndata: {\"text\":\"one\\nline\"}\n\n";
+        assert_eq!(heard, ["event: missed\ndata: {\"events\":44}\n\n", first_kept]);
+    }
+}
