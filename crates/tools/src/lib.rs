@@ -20,7 +20,7 @@ mod web_fault;
 mod web_stage;
 
 pub use cx::{Clock, Cx, Hands, Programs, Progress, ProgressSink, Seen, StopFlag, Web};
-pub use files::{Protected, Workspace};
+pub use files::{Closed, Protected, Workspace};
 pub use tool::{Answer, Body, Output, Pace, Preview, Reconcile, Reconciled, Tool};
 
 /// Every tool that ships, one line each.

@@ -131,6 +131,11 @@ impl Desk {
 
     pub(crate) fn cx(&self, tool: &Tool, caps: Caps) -> Cx {
         let workspace = Workspace::open(self.dir.path(), Protected::default()).unwrap();
+        self.cx_in(&workspace, tool, caps)
+    }
+
+    /// The hands of a tool that gets this workspace.
+    pub(crate) fn cx_in(&self, workspace: &Workspace, tool: &Tool, caps: Caps) -> Cx {
         Cx::new(Hands {
             programs: None,
             web: None,

@@ -39,8 +39,8 @@ pub(crate) fn said<'a>(known: impl Iterator<Item = &'a Known>) -> Vec<FailureMod
     known.map(|known| FailureMode { code: known.code.into(), when: known.when.into() }).collect()
 }
 
-const COMMON: [Known; 8] =
-    [OUTSIDE, PROTECTED, BAD_PATH, NOT_FOUND, NO_ACCESS, NOT_A_DIRECTORY, WALL_MISSING, IO_ERROR];
+const COMMON: [Known; 10] =
+    [OUTSIDE, PROTECTED, DENIED, READ_ONLY, BAD_PATH, NOT_FOUND, NO_ACCESS, NOT_A_DIRECTORY, WALL_MISSING, IO_ERROR];
 
 pub(crate) const OUTSIDE: Known = Known::new(
     "path_outside_workspace",
@@ -50,6 +50,10 @@ pub(crate) const PROTECTED: Known = Known::new(
     "protected_path",
     "The path belongs to `.git`, to Toolgate's configuration or to its data. No tool reaches it this way.",
 );
+pub(crate) const DENIED: Known =
+    Known::new("file_denied", "A rule of the operator's keeps tools from the file. The message says why.");
+pub(crate) const READ_ONLY: Known =
+    Known::new("read_only_directory", "The directory is open for reading only. Write in the workspace.");
 pub(crate) const BAD_PATH: Known =
     Known::new("bad_path", "The path is empty, too long or has a NUL byte. Write an ordinary path.");
 pub(crate) const NOT_FOUND: Known = Known::new("not_found", "Nothing has that name. Look with `ls` or `find`.");
@@ -106,6 +110,12 @@ pub(crate) fn outside(path: &str) -> Fault {
 pub(crate) fn protected(path: &str) -> Fault {
     let path = brief(path);
     PROTECTED.refused(format!("`{path}` is protected"), "Leave it alone; a person can change it outside Toolgate.")
+}
+
+/// The directory is open, and not for this.
+pub(crate) fn read_only(path: &str) -> Fault {
+    let path = brief(path);
+    READ_ONLY.refused(format!("`{path}` lies in a directory that is open for reading only"), "Write in the workspace.")
 }
 
 /// What the kernel said about a path.

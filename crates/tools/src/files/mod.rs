@@ -1,11 +1,12 @@
 //! Files of the workspace.
 
+mod closed;
 #[cfg(test)]
 mod desk;
 pub(crate) mod fault;
 mod glob;
 mod kept;
-mod path;
+pub(crate) mod path;
 mod preview;
 mod slot;
 pub(crate) mod text;
@@ -20,6 +21,7 @@ pub(crate) mod ls;
 pub(crate) mod read;
 pub(crate) mod write;
 
+pub use closed::Closed;
 pub use workspace::{Protected, Workspace};
 
 #[cfg(test)]

@@ -12,11 +12,12 @@ use super::fault::{self, BAD_PATH};
 const MAX_PATH: usize = 4096;
 const MAX_COMPONENT: usize = 255;
 
-/// The path relative to the workspace, with its dots and links still to be resolved.
+/// The path relative to one of the directories that are open, with its dots and links still to be resolved, and which
+/// one that is. Nothing is decoded: `%2e%2e` is a name like any other.
 ///
-/// An absolute path is taken when it lies under one of `roots`, the spellings of the workspace's own path. Nothing is
-/// decoded: `%2e%2e` is a name like any other.
-pub(crate) fn admit(path: &str, roots: &[&Path]) -> Result<String, Fault> {
+/// `roots` are the spellings of the open directories, with their number. A relative path begins at `start`, the place of
+/// the workspace in one of them, and an absolute one is taken when it lies in one of them; the widest comes first.
+pub(crate) fn admit(path: &str, start: (usize, &str), roots: &[(usize, &Path)]) -> Result<(usize, String), Fault> {
     if path.is_empty() {
         return Err(BAD_PATH.refused("the path is empty", "Name a file or directory; `.` is the workspace itself."));
     }
@@ -29,11 +30,15 @@ pub(crate) fn admit(path: &str, roots: &[&Path]) -> Result<String, Fault> {
     if is_windows_absolute(path) || path.starts_with("//") {
         return Err(fault::outside(path));
     }
-    let relative = if path.starts_with('/') { below(path, roots).ok_or_else(|| fault::outside(path))? } else { path };
-    if climbs_out(relative) {
+    let (root, relative) = match path.strip_prefix('/') {
+        Some(_) => below(path, roots).ok_or_else(|| fault::outside(path))?,
+        None if start.1.is_empty() => (start.0, path.to_owned()),
+        None => (start.0, format!("{}/{path}", start.1)),
+    };
+    if climbs_out(&relative) {
         return Err(fault::outside(path));
     }
-    Ok(if relative.is_empty() { ".".to_owned() } else { relative.to_owned() })
+    Ok((root, if relative.is_empty() { ".".to_owned() } else { relative }))
 }
 
 /// Such a path is a strange but legal relative name on Linux. Whoever writes it means another place, so it is refused
@@ -46,8 +51,13 @@ fn is_windows_absolute(path: &str) -> bool {
     }
 }
 
-fn below<'a>(path: &'a str, roots: &[&Path]) -> Option<&'a str> {
-    roots.iter().find_map(|root| Path::new(path).strip_prefix(root).ok()?.to_str())
+/// The first root that holds the path also once its dots are resolved.
+fn below(path: &str, roots: &[(usize, &Path)]) -> Option<(usize, String)> {
+    let mut held = roots.iter().filter_map(|(number, root)| {
+        let relative = Path::new(path).strip_prefix(root).ok()?.to_str()?;
+        Some((*number, relative.to_owned()))
+    });
+    held.find(|(_, relative)| !climbs_out(relative))
 }
 
 fn climbs_out(relative: &str) -> bool {
@@ -97,9 +107,28 @@ mod tests {
 
     /// Admits under `/ws`, whose real path is `/real/ws`.
     fn check(path: &str, expected: Result<&str, &str>) {
-        let admitted = admit(path, &[Path::new("/ws"), Path::new("/real/ws")]);
-        let got = admitted.as_deref().map_err(|fault| fault.code.as_ref());
+        let admitted = admit(path, (0, ""), &[(0, Path::new("/ws")), (0, Path::new("/real/ws"))]);
+        let got = admitted.as_ref().map(|(_, path)| &**path).map_err(|fault| fault.code.as_ref());
         assert_eq!(got, expected, "{path:?}");
+    }
+
+    #[test]
+    fn where_more_is_open_a_path_is_held_in_the_widest_directory_that_has_it() {
+        let roots = [(1, Path::new("/p")), (0, Path::new("/p/ws")), (2, Path::new("/data"))];
+        let check = |path: &str, expected: Result<(usize, &str), &str>| {
+            let admitted = admit(path, (1, "ws"), &roots);
+            let got = admitted.as_ref().map(|(root, path)| (*root, &**path)).map_err(|fault| fault.code.as_ref());
+            assert_eq!(got, expected, "{path:?}");
+        };
+        check("a", Ok((1, "ws/a")));
+        check("../b", Ok((1, "ws/../b")));
+        check("/p/ws/../b", Ok((1, "ws/../b")));
+        check("/p/ws", Ok((1, "ws")));
+        check("/p", Ok((1, ".")));
+        check("/data/x/../y", Ok((2, "x/../y")));
+        for outside in ["../..", "../../x", "/p/ws/../../x", "/data/../p", "/datax", "/"] {
+            check(outside, Err("path_outside_workspace"));
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::{
     fault::{self, BUSY, CHANGED_MEANWHILE, IO_ERROR, PATH_IS_A_LINK},
     path::shown,
     text::brief,
-    workspace::{OpenDir, Workspace, unfinished_name},
+    workspace::{Asked, OpenDir, Workspace, unfinished_name},
 };
 use crate::Cx;
 
@@ -46,16 +46,16 @@ impl Slot {
     pub(crate) fn take(cx: &Cx, path: &str, missing: MissingDirs) -> Result<Self, Fault> {
         let workspace = cx.workspace()?;
         workspace.needs(Files::Write)?;
-        let relative = workspace.admit(path)?;
-        let (parent, name) = relative.rsplit_once('/').unwrap_or((".", &relative));
+        let asked = workspace.admit(path)?;
+        let (parent, name) = asked.relative.rsplit_once('/').unwrap_or((".", &asked.relative));
         if matches!(name, "" | "." | "..") {
             return Err(fault::is_a_directory(path));
         }
         // By spelling first, so that a refused call has not made half of its directories.
-        workspace.check_writable(relative.as_bytes(), path)?;
-        let dir = match (workspace.open_parent(parent, path)?, missing) {
+        workspace.check_writable(&workspace.spelt(&asked), path)?;
+        let dir = match (workspace.open_parent(&asked, parent, path)?, missing) {
             (Some(dir), _) => Some(dir),
-            (None, MissingDirs::Create) => make_dirs(workspace, parent, path)?,
+            (None, MissingDirs::Create) => make_dirs(workspace, &asked, parent, path)?,
             (None, MissingDirs::Fail) => None,
         }
         .ok_or_else(|| fault::from_errno(Errno::NOENT, path))?;
@@ -87,6 +87,7 @@ impl Slot {
     /// Opens the regular file that has this name.
     pub(crate) fn open(&self) -> Result<(File, Stat), Fault> {
         self.look()?.ok_or_else(|| self.fault(Errno::NOENT))?;
+        self.dir.workspace().check_readable(&self.place(), &self.asked)?;
         let name = std::ffi::CString::new(self.name.as_str()).map_err(|_| self.fault(Errno::INVAL))?;
         let opened = self.dir.open_entry(&name).map_err(|e| self.fault(e))?;
         opened.ok_or_else(|| fault::not_a_regular_file(&self.asked))
@@ -228,15 +229,15 @@ fn state(stat: &Stat) -> impl PartialEq + use<> {
 }
 
 /// Opens a directory and makes what is missing on the way, one step at a time, each resolved from the root.
-fn make_dirs(workspace: &Workspace, relative: &str, path: &str) -> Result<Option<OpenDir>, Fault> {
-    let mut reached = workspace.open_parent(".", path)?;
+fn make_dirs(workspace: &Workspace, asked: &Asked, relative: &str, path: &str) -> Result<Option<OpenDir>, Fault> {
+    let mut reached = workspace.open_parent(asked, ".", path)?;
     let mut so_far = String::with_capacity(relative.len());
     for name in relative.split('/').filter(|name| !name.is_empty()) {
         so_far.push_str(name);
-        let mut next = workspace.open_parent(&so_far, path)?;
+        let mut next = workspace.open_parent(asked, &so_far, path)?;
         if let (None, Some(parent)) = (&next, &reached) {
             make_dir(parent, name, path)?;
-            next = workspace.open_parent(&so_far, path)?;
+            next = workspace.open_parent(asked, &so_far, path)?;
         }
         reached = next;
         so_far.push('/');

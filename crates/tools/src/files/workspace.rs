@@ -24,8 +24,10 @@ use rustix::{
     io::Errno,
 };
 use toolgate_contract::{Fault, Files};
+use toolgate_guard::path_pattern::whole;
 
 use super::{
+    closed::{self, Closed},
     fault::{self, IO_ERROR, PROTECTED},
     path::{admit, shown},
 };
@@ -40,11 +42,24 @@ pub struct Protected {
     pub hidden: Vec<PathBuf>,
 }
 
-/// An opened directory.
+/// An opened directory, and whatever else is open besides it.
 ///
-/// Cloning gives another handle on the same directory.
+/// What lies in the workspace is named relative to it, everything else by its whole path. Cloning gives another handle
+/// on the same directories.
 #[derive(Clone)]
 pub struct Workspace {
+    /// The workspace first.
+    roots: Vec<Opened>,
+    access: Files,
+    /// Rules that keep tools from files in all of them.
+    closed: Arc<[Closed]>,
+    /// Their real paths, as rules spell files from them.
+    reals: Arc<[PathBuf]>,
+}
+
+/// A directory, and what may be done in it.
+#[derive(Clone)]
+struct Opened {
     root: Arc<Root>,
     access: Files,
 }
@@ -55,6 +70,12 @@ struct Root {
     given: PathBuf,
     names: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+}
+
+/// A path as it was asked for: which open directory it is looked up in, and how it is spelt from there.
+pub(crate) struct Asked {
+    root: usize,
+    pub(crate) relative: String,
 }
 
 /// How often a path is looked up again when directories moved under the kernel's feet.
@@ -89,32 +110,59 @@ impl Workspace {
         }
         let given = if root.is_absolute() { root.to_owned() } else { real.clone() };
         let names = with_real_paths(protected.names.into_iter().map(PathBuf::from).collect());
-        Ok(Self { root: Arc::new(Root { dir, real, given, names, hidden }), access: Files::Write })
+        let reals = Arc::from([real.clone()]);
+        let root = Arc::new(Root { dir, real, given, names, hidden });
+        let roots = vec![Opened { root, access: Files::Write }];
+        Ok(Self { roots, access: Files::Write, closed: Arc::default(), reals })
     }
 
     /// A handle that can do no more than `access`, and no more than this one.
     #[must_use]
     pub fn with_access(&self, access: Files) -> Self {
-        Self { root: self.root.clone(), access: self.access.min(access) }
+        Self { access: self.access.min(access), ..self.clone() }
+    }
+
+    /// The same workspace, with the directory of another one open besides it.
+    #[must_use]
+    pub fn beside(&self, other: &Self, access: Files) -> Self {
+        let mut roots = self.roots.clone();
+        if !roots.iter().any(|known| known.root.real == other.workspace().real && known.access >= access) {
+            roots.push(Opened { root: other.roots[0].root.clone(), access });
+        }
+        let reals = roots.iter().map(|opened| opened.root.real.clone()).collect();
+        Self { roots, reals, ..self.clone() }
+    }
+
+    /// The same directories, in which these rules keep tools from files.
+    #[must_use]
+    pub fn closing(&self, closed: Vec<Closed>) -> Self {
+        Self { closed: closed.into(), ..self.clone() }
+    }
+
+    fn workspace(&self) -> &Root {
+        &self.roots[0].root
     }
 
     /// The real absolute path.
     pub fn root(&self) -> &Path {
-        &self.root.real
+        &self.workspace().real
     }
 
     /// The absolute paths it goes by: the real one, and as it was given.
     pub fn spellings(&self) -> [&Path; 2] {
-        [&self.root.real, &self.root.given]
+        [&self.workspace().real, &self.workspace().given]
     }
 
     /// Opens a file or a directory for reading.
     pub(crate) fn open_node(&self, path: &str) -> Result<Node, Fault> {
         self.needs(Files::Read)?;
-        let relative = self.admit(path)?;
-        let fd = self.open_beneath(&relative, OFlags::RDONLY, INSIDE).map_err(|e| fault::from_errno(e, path))?;
+        let asked = self.admit(path)?;
+        // By its name first: of a link that has a name nobody is to read, it does not matter where it leads.
+        self.check_readable(&self.spelt(&asked), path)?;
+        let fd = self.open_asked(&asked, OFlags::RDONLY).map_err(|e| fault::from_errno(e, path))?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| fault::from_errno(e, path))?;
         let place = self.place(&fd, &stat, path)?;
+        self.check_readable(&place, path)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Node::File(OpenFile { file: File::from(fd), place, stat })),
             FileType::Directory => Ok(Node::Dir(OpenDir { fd, place, workspace: self.clone() })),
@@ -140,14 +188,84 @@ impl Workspace {
 
     /// Opens a directory by a place that came from a listing: no part of it may have become a link since.
     pub(crate) fn open_listed(&self, place: &[u8]) -> Result<OpenDir, Errno> {
-        let at = if place.is_empty() { b"." } else { place };
-        let fd = self.open_beneath(at, OFlags::RDONLY | OFlags::DIRECTORY, STRAIGHT)?;
+        if !self.may_read(place) {
+            return Err(Errno::NOENT);
+        }
+        let (root, at) = self.beneath(place).ok_or(Errno::XDEV)?;
+        let fd = open_beneath(root, at, OFlags::RDONLY | OFlags::DIRECTORY, STRAIGHT)?;
         Ok(OpenDir { fd, place: place.to_owned(), workspace: self.clone() })
     }
 
-    /// The admitted spelling of a path, relative to the workspace.
-    pub(crate) fn admit(&self, path: &str) -> Result<String, Fault> {
-        admit(path, &[&self.root.given, &self.root.real])
+    /// Where a path is looked up: in the widest open directory that holds it.
+    pub(crate) fn admit(&self, path: &str) -> Result<Asked, Fault> {
+        let mut numbered: Vec<(usize, &Root)> =
+            self.roots.iter().enumerate().map(|(number, opened)| (number, &*opened.root)).collect();
+        // In the order of their lengths a directory comes before what is in it.
+        numbered.sort_by_key(|(_, root)| root.real.as_os_str().len());
+        let home = self.root();
+        let start =
+            numbered.iter().find_map(|(number, root)| Some((*number, home.strip_prefix(&root.real).ok()?.to_str()?)));
+        let spelt: Vec<(usize, &Path)> =
+            numbered.iter().flat_map(|(number, root)| [(*number, &*root.given), (*number, &*root.real)]).collect();
+        let (root, relative) = admit(path, start.unwrap_or((0, "")), &spelt)?;
+        Ok(Asked { root, relative })
+    }
+
+    /// The place a path names, by its words alone.
+    pub(crate) fn spelt(&self, asked: &Asked) -> Vec<u8> {
+        self.place_at(&whole(&self.roots[asked.root].root.real, &asked.relative))
+    }
+
+    /// How results would call what a path names, by its words alone: relative to the workspace, or the whole path.
+    pub(crate) fn spelling(&self, path: &str) -> Result<String, Fault> {
+        let asked = self.admit(path)?;
+        String::from_utf8(self.spelt(&asked)).map_err(|_| fault::outside(path))
+    }
+
+    /// How something with this real path is called: from the workspace where it lies there, else by the whole path.
+    fn place_at(&self, real: &Path) -> Vec<u8> {
+        real.strip_prefix(self.root()).unwrap_or(real).as_os_str().as_bytes().to_owned()
+    }
+
+    /// The real path of a place.
+    fn real_of(&self, place: &[u8]) -> PathBuf {
+        self.root().join(OsStr::from_bytes(place))
+    }
+
+    /// The narrowest open directory that holds this.
+    fn holder(&self, real: &Path) -> Option<&Opened> {
+        let holds = |opened: &&Opened| real.starts_with(&opened.root.real);
+        self.roots.iter().filter(holds).max_by_key(|opened| opened.root.real.as_os_str().len())
+    }
+
+    /// The open directory a place lies in, and the place as it is spelt from there.
+    fn beneath<'p>(&self, place: &'p [u8]) -> Option<(&Root, &'p [u8])> {
+        if place.first() != Some(&b'/') {
+            return Some((self.workspace(), if place.is_empty() { b"." } else { place }));
+        }
+        let real = Path::new(OsStr::from_bytes(place));
+        let root = &self.holder(real)?.root;
+        let below = real.strip_prefix(&root.real).ok()?.as_os_str().as_bytes();
+        Some((root, if below.is_empty() { b"." } else { below }))
+    }
+
+    /// Fails when a rule keeps tools from the file with this real path.
+    fn check_open(&self, real: &Path, access: Files, asked: &str) -> Result<(), Fault> {
+        closed::check(&self.closed, real, &self.reals, access, asked)
+    }
+
+    /// Fails when a rule keeps tools from looking into what is here.
+    pub(crate) fn check_readable(&self, place: &[u8], path: &str) -> Result<(), Fault> {
+        self.check_open(&self.real_of(place), Files::Read, path)
+    }
+
+    /// May what is here be looked into, as far as rules go?
+    fn may_read(&self, place: &[u8]) -> bool {
+        self.closed.is_empty() || self.check_readable(place, "").is_ok()
+    }
+
+    fn open_asked(&self, asked: &Asked, flags: OFlags) -> Result<OwnedFd, Errno> {
+        open_beneath(&self.roots[asked.root].root, asked.relative.as_str(), flags, INSIDE)
     }
 
     /// Fails when the tool did not declare what it is about to do.
@@ -162,27 +280,10 @@ impl Workspace {
         ))
     }
 
-    /// The one place where a path is resolved.
-    pub(crate) fn open_beneath<P: rustix::path::Arg + Copy>(
-        &self,
-        path: P,
-        flags: OFlags,
-        resolve: ResolveFlags,
-    ) -> Result<OwnedFd, Errno> {
-        // The kernel takes no other flags beside this one.
-        let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | ALWAYS };
-        for _ in 0..LOOKUPS {
-            match rustix::fs::openat2(&self.root.dir, path, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                settled => return settled,
-            }
-        }
-        Err(Errno::AGAIN)
-    }
-
-    /// Opens a directory that files are put into; none when it does not exist.
-    pub(crate) fn open_parent(&self, relative: &str, path: &str) -> Result<Option<OpenDir>, Fault> {
-        let fd = match self.open_beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY, INSIDE) {
+    /// Opens a directory that files are put into, from where `asked` is looked up; none when it does not exist.
+    pub(crate) fn open_parent(&self, asked: &Asked, relative: &str, path: &str) -> Result<Option<OpenDir>, Fault> {
+        let root = &self.roots[asked.root].root;
+        let fd = match open_beneath(root, relative, OFlags::RDONLY | OFlags::DIRECTORY, INSIDE) {
             Err(Errno::NOENT) => return Ok(None),
             opened => opened.map_err(|e| fault::from_errno(e, path))?,
         };
@@ -193,26 +294,32 @@ impl Workspace {
 
     /// Where a path that ends in a link leads, if that is inside.
     pub(crate) fn follow(&self, place: &[u8], path: &str) -> Result<Vec<u8>, Fault> {
-        let fd = self.open_beneath(place, OFlags::PATH, INSIDE).map_err(|e| fault::from_errno(e, path))?;
+        let (root, at) = self.beneath(place).ok_or_else(|| fault::outside(path))?;
+        let fd = open_beneath(root, at, OFlags::PATH, INSIDE).map_err(|e| fault::from_errno(e, path))?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| fault::from_errno(e, path))?;
         self.place(&fd, &stat, path)
     }
 
     /// Fails when nobody may write there, whoever asks.
     pub(crate) fn check_writable(&self, place: &[u8], path: &str) -> Result<(), Fault> {
-        let place = Path::new(OsStr::from_bytes(place));
-        let git = place.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"));
-        let real = self.root.real.join(place);
-        let named = self
-            .root
-            .names
-            .iter()
-            .any(|name| starts_with_ignoring_case(if name.is_absolute() { &real } else { place }, name));
-        let ours = place.file_name().is_some_and(|name| is_unfinished(name.as_bytes()));
-        if git || named || ours || self.is_hidden(&real) {
+        let real = self.real_of(place);
+        let holder = self.holder(&real).ok_or_else(|| fault::outside(path))?;
+        if holder.access < Files::Write {
+            return Err(fault::read_only(path));
+        }
+        // Every open directory has its protected names, also one that holds another.
+        let mut spelt = self.reals.iter().filter_map(|root| real.strip_prefix(root).ok());
+        let is_named = |name: &PathBuf| match name.is_absolute() {
+            true => starts_with_ignoring_case(&real, name),
+            false => spelt.clone().any(|below| starts_with_ignoring_case(below, name)),
+        };
+        let is_git = |below: &Path| below.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"));
+        let ours = real.file_name().is_some_and(|name| is_unfinished(name.as_bytes()));
+        let named = self.workspace().names.iter().any(is_named);
+        if named || ours || spelt.any(is_git) || self.is_hidden(&real) {
             return Err(fault::protected(path));
         }
-        Ok(())
+        self.check_open(&real, Files::Write, path)
     }
 
     /// Where in the workspace an opened thing is. What moved out of it meanwhile, or is hidden, is refused.
@@ -228,28 +335,48 @@ impl Workspace {
             }
         }
         let real = Path::new(OsStr::from_bytes(&real));
-        let place = real.strip_prefix(&self.root.real).map_err(|_| fault::outside(path))?;
+        if self.holder(real).is_none() {
+            return Err(fault::outside(path));
+        }
         if self.is_hidden(real) {
             return Err(fault::protected(path));
         }
-        Ok(place.as_os_str().as_bytes().to_owned())
+        Ok(self.place_at(real))
     }
 
     fn is_hidden(&self, real: &Path) -> bool {
-        self.root.hidden.iter().any(|hidden| real.starts_with(hidden))
+        self.workspace().hidden.iter().any(|hidden| real.starts_with(hidden))
     }
 
     /// The names in this directory that are not listed.
     fn hidden_in(&self, place: &[u8]) -> Vec<&[u8]> {
-        let dir = self.root.real.join(OsStr::from_bytes(place));
-        let beside = self.root.hidden.iter().filter(|hidden| hidden.parent() == Some(dir.as_path()));
+        let dir = self.real_of(place);
+        let beside = self.workspace().hidden.iter().filter(|hidden| hidden.parent() == Some(dir.as_path()));
         beside.filter_map(|hidden| hidden.file_name()).map(OsStr::as_bytes).collect()
     }
 }
 
+/// The one place where a path is resolved.
+fn open_beneath<P: rustix::path::Arg + Copy>(
+    root: &Root,
+    path: P,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    // The kernel takes no other flags beside this one.
+    let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | ALWAYS };
+    for _ in 0..LOOKUPS {
+        match rustix::fs::openat2(&root.dir, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            settled => return settled,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workspace").field("root", &self.root.real).field("access", &self.access).finish()
+        f.debug_struct("Workspace").field("roots", &self.reals).field("access", &self.access).finish()
     }
 }
 
@@ -354,8 +481,11 @@ impl OpenDir {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Opens a regular file that was listed here; none when it is something else by now.
+    /// Opens a regular file that was listed here; none when it is something else by now, or nobody is to read it.
     pub(crate) fn open_entry(&self, name: &CStr) -> Result<Option<(File, Stat)>, Errno> {
+        if !self.workspace.may_read(&self.place_of(name.to_bytes())) {
+            return Ok(None);
+        }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | ALWAYS;
         let fd = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
             Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(None),
@@ -448,7 +578,7 @@ mod tests {
     fn a_file_that_was_replaced_since_it_was_opened_keeps_its_name() {
         let desk = Desk::with(&[("a", "old"), ("b (deleted)", "")]);
         let workspace = workspace(&desk);
-        let fd = workspace.open_beneath("a", OFlags::RDONLY, INSIDE).unwrap();
+        let fd = open_beneath(workspace.workspace(), "a", OFlags::RDONLY, INSIDE).unwrap();
         let stat = rustix::fs::fstat(&fd).unwrap();
         desk.replace("a", "new");
         assert_eq!(workspace.place(&fd, &stat, "a").unwrap(), b"a");
@@ -459,7 +589,7 @@ mod tests {
     fn a_file_that_was_moved_out_since_it_was_opened_is_outside() {
         let (desk, other) = (Desk::with(&[("a", "")]), Desk::new());
         let workspace = workspace(&desk);
-        let fd = workspace.open_beneath("a", OFlags::RDONLY, INSIDE).unwrap();
+        let fd = open_beneath(workspace.workspace(), "a", OFlags::RDONLY, INSIDE).unwrap();
         let stat = rustix::fs::fstat(&fd).unwrap();
         std::fs::rename(desk.at("a"), other.at("a")).unwrap();
         assert_eq!(workspace.place(&fd, &stat, "a").unwrap_err().code, "path_outside_workspace");

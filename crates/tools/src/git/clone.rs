@@ -12,7 +12,7 @@ use super::{
     commit::last_commit,
     fault::{self, ALREADY_EXISTS, BAD_NAME, BAD_REQUEST, NO_COMMITS, SUBMODULE, remote_modes},
     log::Commit,
-    name::{BranchName, Named as _, Plain, normal},
+    name::{BranchName, Named as _, Plain},
     on,
     remote::{Remote, Way, talks_to, through},
     repository::{Head, Repository},
@@ -158,7 +158,7 @@ fn directory(cx: &Cx, input: &Input) -> Result<String, Fault> {
         })?,
     };
     let workspace = cx.workspace()?;
-    let directory = normal(&workspace.admit(&named)?);
+    let directory = workspace.spelling(&named)?;
     if directory.is_empty() {
         return Err(BAD_REQUEST.failed("the workspace itself cannot be a clone", "Name a new directory in it."));
     }

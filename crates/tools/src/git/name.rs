@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Cx,
-    files::{fault, text::brief},
+    files::{fault, path::admit, text::brief},
 };
 
 /// The name of a branch, without `refs/heads/`.
@@ -181,11 +181,11 @@ impl RepoPath {
         let workspace = cx.workspace()?;
         let admitted = match path.starts_with('/') {
             true => {
-                let admitted = normal(&workspace.admit(path)?);
+                let admitted = workspace.spelling(path)?;
                 below(&admitted, repository.place()).ok_or_else(|| fault::outside(path))?.to_owned()
             }
             // Admitted as if the repository were the workspace: it may not climb out of that either.
-            false => normal(&workspace.admit(path)?),
+            false => normal(&admit(path, (0, ""), &[])?.1),
         };
         Ok(Self(if admitted.is_empty() { ".".to_owned() } else { admitted }))
     }
@@ -282,10 +282,13 @@ pub(super) fn normal(path: &str) -> String {
             name => names.push(name),
         }
     }
-    names.join("/")
+    if path.starts_with('/') { format!("/{}", names.join("/")) } else { names.join("/") }
 }
 
 fn below<'a>(path: &'a str, place: &str) -> Option<&'a str> {
+    if place.is_empty() && path.starts_with('/') {
+        return None;
+    }
     if place.is_empty() || path == place {
         return Some(path.strip_prefix(place).unwrap_or(path));
     }

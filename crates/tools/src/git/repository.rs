@@ -142,9 +142,10 @@ impl Repository {
 
     /// The absolute paths that git is told: of the part of this work tree, of the shared part, of the work tree.
     pub(super) fn paths(&self) -> [String; 3] {
-        [&self.own, &self.shared, &self.place].map(|place| match place.is_empty() {
-            true => self.root.clone(),
-            false => format!("{}/{place}", self.root),
+        [&self.own, &self.shared, &self.place].map(|place| match place.as_str() {
+            "" => self.root.clone(),
+            whole if whole.starts_with('/') => whole.to_owned(),
+            place => format!("{}/{place}", self.root),
         })
     }
 

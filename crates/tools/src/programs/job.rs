@@ -26,18 +26,10 @@ pub(super) fn job(
     Ok(Job { argv, cwd: directory(cx, cwd)?, env, stdin, limits })
 }
 
-/// The directory relative to the workspace, without dots; empty for the workspace. Whether it is there is for the room
+/// The directory relative to the workspace, or its whole path where it lies elsewhere, without dots; empty for the
+/// workspace. Whether it is there is for the room
 /// to say, which may show other files than this machine has.
 fn directory(cx: &Cx, cwd: Option<&str>) -> Result<String, Fault> {
     let Some(cwd) = cwd else { return Ok(String::new()) };
-    let admitted = cx.workspace()?.admit(cwd)?;
-    let mut names: Vec<&str> = Vec::new();
-    for name in admitted.split('/') {
-        match name {
-            "" | "." => {}
-            ".." => drop(names.pop()),
-            name => names.push(name),
-        }
-    }
-    Ok(names.join("/"))
+    cx.workspace()?.spelling(cwd)
 }
