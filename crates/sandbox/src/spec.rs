@@ -19,6 +19,11 @@ pub struct RoomSpec {
     pub visible: Vec<PathBuf>,
     /// Paths of the machine that are not seen in it even where a directory above them is.
     pub hidden: Vec<PathBuf>,
+    /// Files and directories of the machine that are seen in it and cannot be looked into, changed, or moved, nor can
+    /// the directories of the workspace above them. They are there when the room is made, and no link leads to them.
+    pub closed: Vec<PathBuf>,
+    /// The directory of the workspace in which jobs start; none is its root.
+    pub start: Option<PathBuf>,
     /// Directories put before the fixed ones in `PATH`.
     pub path_prefixes: Vec<PathBuf>,
     /// Whom it may talk to.
@@ -38,6 +43,8 @@ impl RoomSpec {
             workspace: None,
             visible: Vec::new(),
             hidden: Vec::new(),
+            closed: Vec::new(),
+            start: None,
             path_prefixes: Vec::new(),
             egress: Egress::Deny,
             limits: RoomLimits::default(),

@@ -242,9 +242,9 @@ pub(super) fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
         .map_err(Failure::at(format!("limit {resource:?}")))
 }
 
-/// Are the protected names still on their mounts? Whoever replaces one on the machine takes the mount away with it.
+/// Are the protected names still on their mounts, and closed ones covered? Whoever replaces one on the machine takes the mount away with it.
 pub(super) fn is_protected(room: &Room) -> bool {
-    room.protected.iter().all(|path| root::is_read_only(path))
+    room.protected.iter().all(|path| root::is_read_only(path)) && room.closed.iter().all(|path| root::is_closed(path))
 }
 
 /// A terminal of the room's own: the machine's are not seen in it.

@@ -34,6 +34,8 @@ pub(super) struct Room {
     pub(super) canary: String,
     /// Paths that are to be on read-only mounts of their own.
     pub(super) protected: Vec<PathBuf>,
+    /// Paths that are to be covered.
+    pub(super) closed: Vec<PathBuf>,
 }
 
 /// The life of a keeper with namespaces: makes what every room has, waits to be told which room, and keeps it.
@@ -139,7 +141,8 @@ fn ready(
         }
         _ => Vec::new(),
     };
-    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary, protected })
+    let closed = plan.spec.closed.clone();
+    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary, protected, closed })
 }
 
 /// Has one job init waiting for an order at all times, so that an order finds its walls already up.

@@ -39,7 +39,7 @@ use crate::{
     overlay::Changes,
     registry::RoomNote,
     room::{Io, Room, RoomError, Terminal},
-    spec::{Opening, RoomSpec, Tier, WorkspaceMode},
+    spec::{Opening, RoomSpec, Tier, Wall, WorkspaceMode},
 };
 
 /// How long a step of making a room or starting a job may take.
@@ -74,6 +74,9 @@ pub(super) struct Begun {
 impl ProcessRoom {
     pub(super) fn open(house: &Arc<House>, spec: &RoomSpec, tier: Tier, owner: &str) -> Result<Self, RoomError> {
         check_spec(spec)?;
+        if tier == Tier::Landlock && !spec.closed.is_empty() {
+            return Err(cannot_close(&spec.closed[0]));
+        }
         let id = room_id();
         let private = private_dir(&house.registry, &id, tier).map_err(RoomError::step("find a place for the room"))?;
         let placeholders = match &spec.workspace {
@@ -130,11 +133,12 @@ impl ProcessRoom {
         let cgroup = self.house.cgroups.take(limits.memory, limits.pids);
         let cgroup = cgroup.map_err(RoomError::step("limit the job"))?;
         let ways = cgroup.procs();
+        let (root, cwd) = self.starts_at(job)?;
         let order = Order {
             argv: job.argv.clone(),
             env: self.environment(job, terminal.is_some())?,
-            root: self.root()?,
-            cwd: cwd(job)?,
+            root,
+            cwd,
             terminal,
             memory_held: cgroup.memory_by().is_some(),
             pids_held: cgroup.pids_by().is_some(),
@@ -189,16 +193,16 @@ impl ProcessRoom {
         Ok(env)
     }
 
-    /// The directory that the job's own is beneath.
-    fn root(&self) -> Result<String, RoomError> {
-        let root = match (&self.spec.workspace, self.tier) {
-            (Some(workspace), _) => workspace.path.clone(),
-            (None, Tier::Namespaces) => PathBuf::from(HOME),
-            (None, Tier::Landlock) => self.private.join("home"),
+    /// Where a job starts: a directory of the room, and the job's own beneath it.
+    fn starts_at(&self, job: &Job) -> Result<(String, String), RoomError> {
+        let root = match (&self.spec.start, &self.spec.workspace, self.tier) {
+            _ if Path::new(&job.cwd).is_absolute() => return elsewhere(&self.spec, job),
+            (Some(start), ..) => start.clone(),
+            (None, Some(workspace), _) => workspace.path.clone(),
+            (None, None, Tier::Namespaces) => PathBuf::from(HOME),
+            (None, None, Tier::Landlock) => self.private.join("home"),
         };
-        root.into_os_string().into_string().map_err(|_| {
-            bad("bad_workspace", "the path of the workspace is not UTF-8", "Use a workspace whose path is.")
-        })
+        Ok((utf_8(root)?, cwd(&job.cwd)?))
     }
 
     /// Are all processes of this room gone? Waits a moment for it.
@@ -322,15 +326,22 @@ fn bad(code: &'static str, message: &'static str, remedy: &'static str) -> RoomE
 
 /// Is this something a room can be made of?
 fn check_spec(spec: &RoomSpec) -> Result<(), RoomError> {
+    let is_plain =
+        |path: &Path| path.is_absolute() && path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+    if !spec.closed.iter().all(|path| is_plain(path)) {
+        return Err(bad("bad_closed_path", "a closed path is not a whole path", "Name whole paths without `..`."));
+    }
     let Some(workspace) = &spec.workspace else { return Ok(()) };
     let path = &workspace.path;
-    let is_plain = path.is_absolute() && path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+    if spec.start.as_ref().is_some_and(|start| !is_plain(start) || !start.starts_with(path)) {
+        return Err(start_outside());
+    }
     // A workspace above or inside what the room is furnished with would be seen instead of it.
     const TAKEN: [&str; 10] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run"];
     let is_taken = path.parent().is_none()
         || ["/tmp", "/home", "/var"].iter().any(|dir| path == Path::new(dir))
         || TAKEN.iter().any(|dir| path.starts_with(dir));
-    if !is_plain || is_taken {
+    if !is_plain(path) || is_taken {
         return Err(bad(
             "bad_workspace",
             "this directory cannot be a room's workspace",
@@ -352,16 +363,42 @@ fn check_spec(spec: &RoomSpec) -> Result<(), RoomError> {
 
 /// Where the job starts. A path that leads out of the workspace is refused before anything runs; a link that does is
 /// found when the directory is opened.
-fn cwd(job: &Job) -> Result<String, RoomError> {
+fn cwd(text: &str) -> Result<String, RoomError> {
     let is_part = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-    if !Path::new(&job.cwd).components().all(is_part) || job.cwd.contains('\0') {
-        return Err(bad(
-            "path_outside_workspace",
-            "the directory to start in is not inside the workspace",
-            "Name a directory relative to the workspace, without `..`.",
-        ));
+    if !Path::new(text).components().all(is_part) || text.contains('\0') {
+        return Err(start_outside());
     }
-    Ok(if job.cwd.is_empty() { ".".to_owned() } else { job.cwd.clone() })
+    Ok(if text.is_empty() { ".".to_owned() } else { text.to_owned() })
+}
+
+/// A whole path lies in the workspace of the room, or in a directory that is seen in it besides.
+fn elsewhere(spec: &RoomSpec, job: &Job) -> Result<(String, String), RoomError> {
+    let roots = spec.workspace.iter().map(|workspace| &workspace.path).chain(&spec.visible);
+    let below = |root: &PathBuf| Some((root.clone(), Path::new(&job.cwd).strip_prefix(root).ok()?.to_str()?));
+    let (root, rest) = roots.filter_map(below).min_by_key(|(_, rest)| rest.len()).ok_or_else(start_outside)?;
+    Ok((utf_8(root)?, cwd(rest)?))
+}
+
+fn start_outside() -> RoomError {
+    bad(
+        "path_outside_workspace",
+        "the directory to start in is not inside the workspace",
+        "Name a directory relative to the workspace, without `..`.",
+    )
+}
+
+fn utf_8(path: PathBuf) -> Result<String, RoomError> {
+    let text = path.into_os_string().into_string();
+    text.map_err(|_| bad("bad_workspace", "the path of the workspace is not UTF-8", "Use a workspace whose path is."))
+}
+
+fn cannot_close(path: &Path) -> RoomError {
+    RoomError::TooWeak {
+        backend: "process",
+        wall: Wall::Files,
+        why: format!("Landlock cannot close `{}` in a directory that is shown", path.display()),
+        remedy: "Allow user namespaces, or move the file out of the directory.".into(),
+    }
 }
 
 /// Is this something the permit covers and a room can run?

@@ -9,7 +9,7 @@ use std::{
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::symlink,
+        unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink},
     },
     path::{Component, Path, PathBuf},
 };
@@ -72,6 +72,10 @@ const PROC_FILES: [&str; 4] = ["/proc/sysrq-trigger", "/proc/kcore", "/proc/keys
 const PROC_FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 const EMPTY_DIR: &str = "/.nothing";
 const EMPTY_FILE: &str = "/.empty";
+/// What covers a path that is closed. Nobody in a room may open them, so whoever tries is told that it is not permitted:
+/// a file that seemed empty could be taken for an empty one.
+const SHUT_DIR: &str = "/.shut";
+const SHUT_FILE: &str = "/.closed";
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 const READ_WRITE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
@@ -120,7 +124,7 @@ pub(super) fn finish(plan: &Plan, old: &OldRoot, held: Mounts) -> Result<bool, F
     }
     let mut protected = true;
     if let (Some(workspace), Some(mount)) = (&spec.workspace, &sources.workspace) {
-        protected = put_workspace(workspace, mount, sources.private.as_ref())?;
+        protected = put_workspace(workspace, mount, sources.private.as_ref(), &spec.closed)?;
     }
     let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(Failure::at("open /"))?;
     sys::set_mount_attributes(root.as_fd(), READ_ONLY, false).map_err(Failure::at("make the root read-only"))?;
@@ -128,7 +132,21 @@ pub(super) fn finish(plan: &Plan, old: &OldRoot, held: Mounts) -> Result<bool, F
     for path in &spec.hidden {
         hide(path).map_err(Failure::at(format!("hide `{}`", path.display())))?;
     }
+    for path in &spec.closed {
+        close(path).map_err(Failure::at(format!("close `{}`", path.display())))?;
+    }
     Ok(protected)
+}
+
+/// Is this path covered, or nothing at all?
+pub(super) fn is_closed(path: &Path) -> bool {
+    let look = |path: &Path| rustix::fs::lstat(path).map(|stat| (stat.st_dev, stat.st_ino));
+    let covers = [SHUT_FILE, SHUT_DIR].map(|cover| look(Path::new(cover)));
+    match look(path) {
+        Ok(found) => covers.contains(&Ok(found)),
+        Err(Errno::NOENT | Errno::NOTDIR) => true,
+        Err(_) => false,
+    }
 }
 
 /// Is this path on a read-only mount?
@@ -236,6 +254,8 @@ fn furnish(Ids { uid, gid }: Ids) -> io::Result<()> {
     for dir in ["/dev", "/dev/pts", "/etc", "/home", "/run", "/tmp", "/var", EMPTY_DIR] {
         fs::create_dir(dir)?;
     }
+    fs::DirBuilder::new().mode(0).create(SHUT_DIR)?;
+    fs::OpenOptions::new().write(true).create_new(true).mode(0).open(SHUT_FILE)?;
     for (path, text) in [
         (EMPTY_FILE, String::new()),
         ("/etc/passwd", format!("agent:x:{uid}:{gid}:agent:{HOME}:/bin/bash\n")),
@@ -326,13 +346,18 @@ fn make_dir(at: &Path) -> io::Result<()> {
 }
 
 /// The workspace at its own path. Says whether every protected name is on a read-only mount.
-fn put_workspace(workspace: &WorkspaceSpec, mount: &OwnedFd, private: Option<&OwnedFd>) -> Result<bool, Failure> {
+fn put_workspace(
+    workspace: &WorkspaceSpec,
+    mount: &OwnedFd,
+    private: Option<&OwnedFd>,
+    closed: &[PathBuf],
+) -> Result<bool, Failure> {
     let at = &workspace.path;
     match workspace.mode {
         WorkspaceMode::ReadOnly => attach(mount, at, READ_ONLY, Kind::Dir).map(|()| true),
         WorkspaceMode::ReadWrite => {
             attach(mount, at, READ_WRITE, Kind::Dir)?;
-            protect(workspace)
+            protect(workspace, closed)
         }
         WorkspaceMode::Overlay => {
             attach(mount, at, READ_ONLY, Kind::Dir)?;
@@ -370,13 +395,18 @@ fn overlay(at: &Path, private: &OwnedFd) -> Result<(), Failure> {
 
 /// Puts every protected name on a read-only mount of its own: it cannot be written, removed or moved. A directory above
 /// it becomes a mount too, writable as it was: what is mounted on cannot be renamed away. Names that are not there were
-/// made by the runtime before (`placeholder`).
-fn protect(workspace: &WorkspaceSpec) -> Result<bool, Failure> {
+/// made by the runtime before (`placeholder`). What is closed is covered later; the directories above it stay where they
+/// are all the same, or it would be found under another name tomorrow.
+fn protect(workspace: &WorkspaceSpec, closed: &[PathBuf]) -> Result<bool, Failure> {
     let root = rustix::fs::open(&workspace.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(Failure::at("open the workspace in the room"))?;
     let names = || workspace.protected.iter().map(Path::new);
-    let above: BTreeSet<&Path> =
-        names().flat_map(|name| name.ancestors().skip(1)).filter(|path| !path.as_os_str().is_empty()).collect();
+    let closed = closed.iter().filter_map(|path| path.strip_prefix(&workspace.path).ok());
+    let above: BTreeSet<&Path> = names()
+        .chain(closed)
+        .flat_map(|name| name.ancestors().skip(1))
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect();
     // In the order of their paths a directory comes before what is in it.
     for (path, attributes) in
         above.into_iter().map(|path| (path, READ_WRITE)).chain(names().map(|name| (name, READ_ONLY)))
@@ -398,10 +428,19 @@ fn pin(root: &OwnedFd, path: &Path, attributes: u64) -> io::Result<()> {
 
 /// Covers a path with nothing, if it is in the room at all.
 fn hide(path: &Path) -> io::Result<()> {
+    cover(path, EMPTY_DIR, EMPTY_FILE)
+}
+
+/// Covers a path with what nobody can open, if it is in the room at all.
+fn close(path: &Path) -> io::Result<()> {
+    cover(path, SHUT_DIR, SHUT_FILE)
+}
+
+fn cover(path: &Path, dir: &str, file: &str) -> io::Result<()> {
     let clean = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     match fs::symlink_metadata(path) {
-        Ok(found) if clean && found.is_dir() => Ok(rustix::mount::mount_bind(EMPTY_DIR, path)?),
-        Ok(found) if clean && !found.is_symlink() => Ok(rustix::mount::mount_bind(EMPTY_FILE, path)?),
+        Ok(found) if clean && found.is_dir() => Ok(rustix::mount::mount_bind(dir, path)?),
+        Ok(found) if clean && !found.is_symlink() => Ok(rustix::mount::mount_bind(file, path)?),
         Ok(_) => Err(io::Error::from_raw_os_error(libc::ELOOP)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
         Err(error) => Err(error),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 const LIST: &str = include_str!("CASES.md");
 /// How many there are of each kind.
-const NUMBERS: [(&str, usize); 5] = [("F", 38), ("N", 34), ("P", 24), ("R", 13), ("E", 12)];
+const NUMBERS: [(&str, usize); 5] = [("F", 39), ("N", 34), ("P", 24), ("R", 13), ("E", 12)];
 
 #[test]
 fn every_case_is_listed_once() {

@@ -52,6 +52,7 @@ mod f28_kernel;
 mod f34_overlay;
 mod f36_hidden;
 mod f38_read_only;
+mod f39_closed;
 mod n01_nobody;
 mod n04_door;
 mod n19_families;

@@ -168,6 +168,8 @@ impl Run {
             workspace,
             visible,
             hidden: hidden_from_rooms(hidden.into_iter().flatten().cloned()),
+            closed: Vec::new(),
+            start: None,
             path_prefixes: settings.path_prefixes.clone(),
             egress: if self.net.is_empty() { Egress::Deny } else { Egress::to(self.net.clone()) },
             limits: self.limits(settings.limits),
