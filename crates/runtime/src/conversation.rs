@@ -80,6 +80,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) protected: &'a [String],
     /// It starts programs that may write the workspace.
     pub(crate) programs_write: bool,
+    /// The directories that are open to it.
+    pub(crate) open: &'a [PathBuf],
 }
 
 /// What was seen in something that came back.
@@ -153,7 +155,9 @@ impl Conversations {
         }
         let holds = |effect: &Effect| match (effect.kind, root) {
             // A program reads whatever it likes.
-            (EffectKind::Exec, Some(root)) => files.holds_any(root),
+            (EffectKind::Exec, Some(root)) => {
+                files.holds_any(root) || deed.open.iter().any(|root| files.holds_any(root))
+            }
             (_, Some(root)) => {
                 let names = names_of(root, effect.target.as_deref().unwrap_or("."));
                 names.iter().any(|name| files.holds_any(name))
@@ -185,10 +189,12 @@ impl Conversations {
         let fetches = deed.effects.iter().any(|effect| effect.kind == EffectKind::Network);
         let tainted = fetches || self.talks().get(deed.agent).is_some_and(Conversation::is_tainted);
         let mut files = self.files();
+        let ground = deed.ground(root);
+        let around = files.holds_any(root) || deed.open.iter().any(|root| files.holds_any(root));
         if deed.programs_write && !always_at_work {
-            let could_read = tainted || files.holds_any(root);
+            let could_read = tainted || around;
             return match could_read {
-                true => files.begin(root).map(Some).map_err(unwritable),
+                true => files.begin(ground).map(Some).map_err(unwritable),
                 false => Ok(None),
             };
         }
@@ -196,9 +202,9 @@ impl Conversations {
         let mut names: Vec<PathBuf> =
             written.flat_map(|effect| names_of(root, effect.target.as_deref().unwrap_or("."))).collect();
         if always_at_work && (deed.programs_write || !names.is_empty()) {
-            names = vec![root.to_owned()];
+            names = vec![ground.to_owned()];
         }
-        if tainted || (deed.programs_write && files.holds_any(root)) {
+        if tainted || (deed.programs_write && around) {
             names.into_iter().try_for_each(|name| files.add(name)).map_err(unwritable)?;
         }
         Ok(None)
@@ -226,6 +232,12 @@ impl Conversations {
 }
 
 impl Deed<'_> {
+    /// The directory programs work in: the widest that is open and holds the workspace.
+    fn ground<'d>(&'d self, workspace: &'d Path) -> &'d Path {
+        let holding = self.open.iter().map(PathBuf::as_path).filter(|root| workspace.starts_with(root));
+        holding.min_by_key(|root| root.as_os_str().len()).unwrap_or(workspace)
+    }
+
     /// Does it send, spend, remove or publish, or start a program that could?
     fn is_consequential(&self) -> bool {
         let by_effect = self.effects.iter().any(|effect| {
@@ -405,6 +417,7 @@ mod tests {
             connection: None,
             protected: &[],
             programs_write: false,
+            open: &[],
         }
     }
 

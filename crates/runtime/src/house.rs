@@ -24,6 +24,7 @@ use crate::{
     connections::Connections,
     conversation::Conversations,
     definitions::{Definitions, Offer},
+    fence::{Directories, Fence},
     means::Means,
     once::Effects,
     rooms::Quarters,
@@ -76,7 +77,7 @@ pub(crate) struct House {
     pub(crate) approvals: Option<Approvals>,
     pub(crate) effects: Option<Effects>,
     pub(crate) means: Means,
-    pub(crate) workspaces: BTreeMap<AgentName, Workspace>,
+    pub(crate) directories: BTreeMap<AgentName, Directories>,
     pub(crate) quarters: Arc<Quarters>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) conversations: Conversations,
@@ -166,34 +167,31 @@ impl House {
         }
     }
 
-    /// The agent's workspace with the access the permit grants; none where it grants no files.
-    pub(crate) fn workspace(&self, agent: &Agent, permit: &Permit) -> Result<Option<Workspace>, Fault> {
+    /// What is open to the agent, with the access the permit grants and without what rules close; none where it grants no
+    /// files.
+    pub(crate) fn workspace(&self, agent: &Agent, permit: &Permit, fence: &Fence) -> Result<Option<Workspace>, Fault> {
         if permit.needs().files == Files::None {
             return Ok(None);
         }
-        let workspace = self.workspaces.get(&agent.name).ok_or_else(|| {
+        let directories = self.directories.get(&agent.name).ok_or_else(|| {
             Fault::refused(
                 "no_workspace",
                 format!("agent `{}` has no workspace", agent.name),
                 "Give it a `workspace` in the config.",
             )
         })?;
-        Ok(Some(workspace.with_access(permit.needs().files)))
+        let handle = fence.handle(directories, permit.constraints().file_system.value);
+        Ok(Some(handle.with_access(permit.needs().files)))
     }
 
     pub(crate) fn workspace_path(&self, agent: &AgentName) -> Option<&Path> {
-        self.workspaces.get(agent).map(Workspace::root)
+        self.directories.get(agent).map(|directories| directories.workspace.root())
     }
 
     /// What is open to an agent, by the words of a path.
     pub(crate) fn open_to(&self, agent: &Agent) -> Terrain {
-        let (Some(workspace), Some(settings)) = (self.workspaces.get(&agent.name), self.config.agents.get(&agent.name))
-        else {
-            return Terrain::default();
-        };
-        let directories: Vec<&Path> = settings.directories.iter().map(|dir| dir.path.as_path()).collect();
         let scope = agent.constraints.file_system.value;
-        Terrain::within(scope, &workspace.spellings(), &settings.project, &directories)
+        self.directories.get(&agent.name).map(|directories| directories.terrain(scope)).unwrap_or_default()
     }
 
     /// Where an agent's commands would run.

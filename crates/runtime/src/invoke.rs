@@ -33,6 +33,7 @@ use crate::{
     clean::{Cleaned, clean, found, redact_value},
     config::Place,
     conversation::{Deed, Seen},
+    fence::Fence,
     house::{Fatal, House, Watch},
     once::{self, Claim, Kept, Known},
     picture,
@@ -155,7 +156,8 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     };
 
     let walls = house.walls(&permit);
-    let (hands, ledger) = place(house, agent, entry, permit, call, watch)?;
+    let fence = Fence::of(house.policy(), agent, &meaning.effects, &meaning.terrain);
+    let (hands, ledger) = place(house, agent, entry, permit, fence, call, watch)?;
     let slot = take_slot(entry, watch).await?;
     if let (Known::Unknown, Some(claim)) = (known, &claim) {
         let output = reconcile(house, entry, claim, hands, slot, input).await?;
@@ -310,6 +312,7 @@ impl Meaning {
             connection: self.connection.as_ref(),
             protected: &house.config.protected,
             programs_write: needs.exec && needs.files == Files::Write,
+            open: self.terrain.roots(),
         }
     }
 
@@ -464,17 +467,18 @@ fn place(
     agent: &Agent,
     entry: &Entry,
     permit: Permit,
+    fence: Fence,
     call: &Call,
     watch: &Watch,
 ) -> Result<(Hands, Option<Ledger>), Fault> {
     let def = &entry.tool.def;
     house.place_of(def)?;
-    let workspace = house.workspace(agent, &permit)?;
-    let web = (permit.needs().network == Network::Fenced).then(|| house.gateway.web(&permit));
-    let (programs, ledger) = match &workspace {
-        Some(workspace) if permit.needs().exec => {
+    let workspace = house.workspace(agent, &permit, &fence)?;
+    let web = (permit.needs().network == Network::Fenced).then(|| house.gateway.web(&permit, &fence));
+    let (programs, ledger) = match house.directories.get(&agent.name) {
+        Some(directories) if workspace.is_some() && permit.needs().exec => {
             let protected = &house.config.protected;
-            let (programs, ledger) = house.quarters.programs(agent, workspace.root(), protected, permit);
+            let (programs, ledger) = house.quarters.programs(agent, directories, protected, permit, fence);
             (Some(programs), Some(ledger))
         }
         _ => (None, None),
@@ -1023,10 +1027,11 @@ pub(crate) fn whereabouts(house: &House, call: &Call) -> Result<Whereabouts, Fau
     let catalog = house.catalog();
     let (agent, entry) = find(house, &catalog, call)?;
     let def = &entry.tool.def;
-    Ok(match (house.place_of(def), house.workspace_path(&agent.name)) {
+    Ok(match (house.place_of(def), house.directories.get(&agent.name)) {
         (Err(fault), _) => Whereabouts::Nowhere { why: fault.message, remedy: fault.remedy },
-        (Ok(Place::Room), Some(workspace)) if def.needs.exec => {
-            let spec = house.quarters.spec(agent, workspace, &house.config.protected, &def.needs);
+        (Ok(Place::Room), Some(directories)) if def.needs.exec => {
+            let fence = Fence::of(house.policy(), agent, &[], &house.open_to(agent));
+            let spec = house.quarters.spec(agent, directories, &house.config.protected, &def.needs, &fence);
             Whereabouts::Room { spec: Box::new(spec) }
         }
         (Ok(_), _) => Whereabouts::Here,

@@ -12,6 +12,7 @@ pub mod config;
 pub mod connections;
 mod conversation;
 pub mod definitions;
+mod fence;
 mod house;
 mod invoke;
 pub mod means;
@@ -43,7 +44,6 @@ use toolgate_contract::{
     ToolDef, WebRequest, WebResponse,
 };
 use toolgate_guard::{definition::Found, secrets::Redactor};
-use toolgate_tools::{Protected, Workspace};
 
 pub use catalog::BadTool;
 pub use house::{Fatal, Watch};
@@ -64,6 +64,7 @@ use crate::{
     connections::Connections,
     conversation::Conversations,
     definitions::{Definitions, Imported, Offer, Origin, Registered},
+    fence::Directories,
     house::{House, SystemClock},
     means::Means,
     once::Effects,
@@ -211,12 +212,11 @@ impl Runtime {
         if !unknown.is_empty() {
             return Err(OpenError::Config(unknown));
         }
-        let mut workspaces = BTreeMap::new();
+        let mut directories = BTreeMap::new();
         for (agent, settings) in &config.agents {
-            let protected = Protected { names: config.protected.clone(), hidden: hidden.clone() };
-            let workspace = Workspace::open(&settings.workspace, protected)
+            let opened = Directories::open(settings, &config.protected, &hidden)
                 .map_err(|fault| OpenError::Workspace { agent: agent.clone(), fault })?;
-            workspaces.insert(agent.clone(), workspace);
+            directories.insert(agent.clone(), opened);
         }
         let policy_digest = config.digest()?;
         let catalog = ArcSwap::from_pointee(catalog);
@@ -243,7 +243,7 @@ impl Runtime {
             means,
             trust,
             store,
-            workspaces,
+            directories,
             quarters,
             connections,
             conversations,
@@ -400,8 +400,8 @@ impl Runtime {
     /// Asks a connection for its own address, as a call through it would, and gives what answered.
     pub async fn try_connection(&self, name: &str) -> Result<WebResponse, Fault> {
         let connections = &self.house.connections;
-        let answer = match self.house.gateway.client() {
-            Ok(client) => connections.send(name, &WebRequest::get(""), client).await,
+        let answer = match self.house.gateway.client(&[]) {
+            Ok(client) => connections.send(name, &WebRequest::get(""), &client).await,
             Err(fault) => Err(fault),
         };
         answer.map_err(|fault| connections.broker().redact_fault(fault))

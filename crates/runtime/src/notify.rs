@@ -108,7 +108,7 @@ async fn try_once(house: &House, channel: &Channel, event: &Event) -> Result<(),
         }
         Channel::Slack { url } => post(address(house, url).await?, &[], slack(event).to_string()),
     };
-    let answer = house.gateway.client()?.send(&request, &Within::Public, &[]).await?;
+    let answer = house.gateway.client(&[])?.send(&request, &Within::Public, &[]).await?;
     match answer.status {
         200..300 => Ok(()),
         status => Err(Fault::failed("not_taken", format!("the channel answers {status}"), "Check its address.")),

@@ -11,7 +11,7 @@ use toolgate_gate::{Origin, Policy, flow_asks};
 use toolgate_guard::{flow::Speaker, shell::ir::visible};
 use toolgate_tools::{Cx, Hands, StopFlag};
 
-use crate::{approvals::STEERED, catalog::Entry, house::House, invoke::Meaning};
+use crate::{approvals::STEERED, catalog::Entry, fence::Fence, house::House, invoke::Meaning};
 
 /// How long a tool may look at what it would change.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -94,7 +94,14 @@ async fn difference(house: &House, agent: &AgentName, entry: &Entry, input: &Val
     let Ok(slot) = entry.slots.clone().try_acquire_owned() else {
         return none("too many calls of the tool are running");
     };
-    let workspace = house.workspaces.get(agent).filter(|_| entry.tool.def.needs.files != Files::None);
+    // What a person has not agreed to yet is not looked into for them either, so that no file is excepted.
+    let workspace = match (house.directories.get(agent), house.agent(agent)) {
+        (Some(directories), Ok(agent)) if entry.tool.def.needs.files != Files::None => {
+            let fence = Fence::of(house.policy(), agent, &[], &house.open_to(agent));
+            Some(fence.handle(directories, agent.constraints.file_system.value))
+        }
+        _ => None,
+    };
     let stop = StopFlag::default();
     let cx = Cx::new(Hands {
         programs: None,

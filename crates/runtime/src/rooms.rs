@@ -25,6 +25,7 @@ use toolgate_tools::{Programs, Seen, StopFlag};
 
 use crate::{
     config::{EgressSettings, RoomSettings, real},
+    fence::{Directories, Fence},
     terminals::Terminals,
     web::{Gateway, host_refused},
 };
@@ -71,26 +72,37 @@ impl Quarters {
     pub(crate) fn programs(
         self: &Arc<Self>,
         agent: &Agent,
-        workspace: &Path,
+        directories: &Directories,
         protected: &[String],
         permit: Permit,
+        fence: Fence,
     ) -> (Arc<dyn Programs>, Ledger) {
         let ledger = Ledger::default();
-        let spec = self.spec(agent, workspace, protected, permit.needs());
+        let spec = self.spec(agent, directories, protected, permit.needs(), &fence);
         let owner = Owner { agent: agent.name.0.to_string(), task: None };
         let room = CallRoom {
             quarters: self.clone(),
             owner,
             spec,
+            fence,
             permit: Arc::new(permit),
-            lease: OnceLock::new(),
+            lease: Mutex::default(),
             ledger: ledger.clone(),
         };
         (Arc::new(room), ledger)
     }
 
     /// The room an agent gets for a tool with these needs. Where its profile is for reading, so is the room.
-    pub(crate) fn spec(&self, agent: &Agent, workspace: &Path, protected: &[String], needs: &Needs) -> RoomSpec {
+    pub(crate) fn spec(
+        &self,
+        agent: &Agent,
+        directories: &Directories,
+        protected: &[String],
+        needs: &Needs,
+        fence: &Fence,
+    ) -> RoomSpec {
+        let scope = agent.constraints.file_system.value;
+        let (ground, workspace) = (directories.ground(scope), directories.workspace.root());
         let profile = agent.profile.as_ref().map(|profile| &profile.value);
         let mode = match needs.files {
             Files::Write if !profile.is_some_and(Profile::only_reads) => WorkspaceMode::ReadWrite,
@@ -98,16 +110,22 @@ impl Quarters {
         };
         let egress = match profile {
             Some(profile) if profile.stays_offline() => Egress::Deny,
-            Some(_) | None => egress(&agent.constraints, self.gateway.settings()),
+            Some(_) | None => egress(&agent.constraints, self.gateway.settings(), &fence.barred),
         };
+        let mut names = protected_in(ground, protected);
+        if let Some(below) = workspace.strip_prefix(ground).ok().and_then(Path::to_str).filter(|it| !it.is_empty()) {
+            names.extend(protected_in(workspace, protected).iter().map(|name| format!("{below}/{name}")));
+        }
+        let mut visible = self.settings.shown();
+        visible.extend(directories.shown(scope));
+        visible.sort();
+        visible.dedup_by(|inner, outer| inner.starts_with(outer));
         RoomSpec {
-            workspace: Some(WorkspaceSpec {
-                path: workspace.to_owned(),
-                mode,
-                protected: protected_in(workspace, protected),
-            }),
-            visible: self.settings.shown(),
+            workspace: Some(WorkspaceSpec { path: ground.to_owned(), mode, protected: names }),
+            visible,
             hidden: self.hidden.clone(),
+            closed: Vec::new(),
+            start: (ground != workspace).then(|| workspace.to_owned()),
             path_prefixes: self.settings.path_prefixes.clone(),
             egress,
             limits: self.settings.limits,
@@ -177,7 +195,7 @@ fn watch(rooms: &Arc<Rooms>, terminals: &Arc<Terminals>) {
 
 /// Whom programs may talk to: the agent's list, and nobody where it has none. A host without a port is meant for the web.
 /// They are found as the runtime itself finds them.
-fn egress(constraints: &Constraints, settings: &EgressSettings) -> Egress {
+fn egress(constraints: &Constraints, settings: &EgressSettings, barred: &[String]) -> Egress {
     if constraints.network.value == NetworkMode::None || constraints.network_allowlist.is_empty() {
         return Egress::Deny;
     }
@@ -188,7 +206,7 @@ fn egress(constraints: &Constraints, settings: &EgressSettings) -> Egress {
     Egress::Allow(Opening {
         hosts: constraints.network_allowlist.iter().flat_map(|entry| with_port(&entry.value)).collect(),
         internal: settings.hostname_allowlist.clone(),
-        barred: Vec::new(),
+        barred: barred.to_vec(),
         name_servers: settings.name_servers.clone(),
         pinned: BTreeMap::new(),
     })
@@ -233,15 +251,38 @@ struct CallRoom {
     quarters: Arc<Quarters>,
     owner: Owner,
     spec: RoomSpec,
+    fence: Fence,
     permit: Arc<Permit>,
-    lease: OnceLock<Result<Arc<Lease>, Fault>>,
+    /// The room that was used last, and what it is.
+    lease: Mutex<Option<(RoomSpec, Arc<Lease>)>>,
     ledger: Ledger,
 }
 
 impl CallRoom {
-    fn lease(&self) -> Result<&Arc<Lease>, Fault> {
-        let take = || Ok(Arc::new(self.quarters.rooms()?.lease(&self.owner, &self.spec)?));
-        self.lease.get_or_init(take).as_ref().map_err(Clone::clone)
+    /// The room for the next job: the one before, unless there are other files to close by now.
+    fn lease(&self) -> Result<Arc<Lease>, Fault> {
+        let spec = self.closing(self.spec.clone())?;
+        let mut held = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, lease)) = held.as_ref().filter(|(known, _)| *known == spec) {
+            return Ok(lease.clone());
+        }
+        let lease = Arc::new(self.quarters.rooms()?.lease(&self.owner, &spec)?);
+        *held = Some((spec, lease.clone()));
+        Ok(lease)
+    }
+
+    /// The room with everything closed that is there now and that rules speak about.
+    fn closing(&self, mut spec: RoomSpec) -> Result<RoomSpec, Fault> {
+        let mut roots = spec.visible.clone();
+        roots.extend(spec.workspace.iter().map(|workspace| workspace.path.clone()));
+        let found = self.fence.find(&roots)?;
+        spec.closed = found.closed;
+        if let Some(workspace) = &mut spec.workspace {
+            let below = |path: &PathBuf| path.strip_prefix(&workspace.path).ok()?.to_str().map(str::to_owned);
+            let kept: BTreeSet<String> = found.kept.iter().filter_map(below).collect();
+            workspace.protected.extend(kept);
+        }
+        Ok(spec)
     }
 
     /// The room with a way out to these hosts. What a host is called, and every address it has, is judged before
@@ -255,19 +296,19 @@ impl CallRoom {
         let mut opening = Opening {
             hosts: reach.hosts.clone(),
             internal: settings.hostname_allowlist.clone(),
-            barred: Vec::new(),
+            barred: self.fence.barred.clone(),
             name_servers: settings.name_servers.clone(),
             pinned: BTreeMap::new(),
         };
         for target in &reach.hosts {
             self.permit.constraints().may_reach(target).map_err(|why| host_refused(&why))?;
-            let found = Handle::current().block_on(gateway.addresses(target))?;
+            let found = Handle::current().block_on(gateway.addresses(target, &self.fence.barred))?;
             if settings.dns_rebinding_mitigation {
                 let host = target.rsplit_once(':').map_or(target.as_str(), |(host, _)| host);
                 opening.pinned.insert(host.to_owned(), found.iter().map(SocketAddr::ip).collect());
             }
         }
-        let mut spec = RoomSpec { egress: Egress::Allow(opening), ..self.spec.clone() };
+        let mut spec = self.closing(RoomSpec { egress: Egress::Allow(opening), ..self.spec.clone() })?;
         spec.visible.extend(settings.ca_file.clone());
         Ok(spec)
     }
@@ -292,8 +333,8 @@ impl CallRoom {
             );
             return Err(Fault::refused("connection_mismatch", message, "Use the connection of that host, or none."));
         }
-        let client = gateway.client()?;
-        let line = Handle::current().block_on(gateway.connections().authorization_line(connection, client))?;
+        let client = gateway.client(&self.fence.barred)?;
+        let line = Handle::current().block_on(gateway.connections().authorization_line(connection, &client))?;
         job.env.insert(variable.clone(), line.expose().to_owned());
         Ok(job)
     }
@@ -339,7 +380,7 @@ impl Programs for CallRoom {
     }
 
     fn open_terminal(&self, job: &Job, size: TerminalSize) -> Result<String, Fault> {
-        let (lease, job) = (self.lease()?.clone(), self.bounded(job));
+        let (lease, job) = (self.lease()?, self.bounded(job));
         let terminal = lease.open_terminal(&self.permit, &job, size)?;
         let (name, receipt) =
             self.quarters.terminals.keep(&self.owner.agent, lease, terminal, size, job.limits.wall)?;

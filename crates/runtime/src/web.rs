@@ -1,9 +1,10 @@
 //! The way to other machines: one judged client for the whole runtime, and what of it a call may use.
 
 use std::{
+    collections::BTreeMap,
     fmt, fs,
     net::SocketAddr,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -18,6 +19,7 @@ use toolgate_tools::{StopFlag, Web};
 use crate::{
     config::EgressSettings,
     connections::{Connections, Sender},
+    fence::Fence,
     secrets::Secret,
 };
 
@@ -31,18 +33,20 @@ const USER_AGENT: &str = concat!("toolgate/", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Gateway {
     settings: EgressSettings,
     connections: Arc<Connections>,
-    client: OnceLock<Result<Client, Fault>>,
+    /// By the hosts that are out of their reach: connections that one may use are not for another.
+    clients: Mutex<BTreeMap<Vec<String>, Client>>,
 }
 
 impl Gateway {
     pub(crate) fn new(settings: EgressSettings, connections: Arc<Connections>) -> Self {
-        Self { settings, connections, client: OnceLock::new() }
+        Self { settings, connections, clients: Mutex::default() }
     }
 
     /// The fenced client of one call.
-    pub(crate) fn web(self: &Arc<Self>, permit: &Permit) -> Arc<dyn Web> {
+    pub(crate) fn web(self: &Arc<Self>, permit: &Permit, fence: &Fence) -> Arc<dyn Web> {
         Arc::new(CallWeb {
             gateway: self.clone(),
+            barred: fence.barred.clone(),
             constraints: permit.constraints().clone(),
             may_use_secrets: permit.needs().secrets,
             executor: Handle::current(),
@@ -57,21 +61,28 @@ impl Gateway {
         &self.connections
     }
 
-    pub(crate) fn client(&self) -> Result<&Client, Fault> {
-        self.client.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
+    /// The client to whom these hosts are out of reach.
+    pub(crate) fn client(&self, barred: &[String]) -> Result<Client, Fault> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(barred) {
+            return Ok(client.clone());
+        }
+        let client = self.open(barred)?;
+        clients.insert(barred.to_vec(), client.clone());
+        Ok(client)
     }
 
     /// The addresses that would be dialled for a `host:port`, every one judged.
-    pub(crate) async fn addresses(&self, target: &str) -> Result<Vec<SocketAddr>, Fault> {
+    pub(crate) async fn addresses(&self, target: &str, barred: &[String]) -> Result<Vec<SocketAddr>, Fault> {
         // The one reader for hosts reads URLs.
         let url = WebUrl::read(&format!("http://{target}/")).map_err(|why| {
             let message = format!("`{target}` is not a host and a port: {why}");
             Fault::refused("host_refused", message, "Use a host as URLs have it.")
         })?;
-        self.client()?.addresses(url.host(), url.port()).await
+        self.client(barred)?.addresses(url.host(), url.port()).await
     }
 
-    fn open(&self) -> Result<Client, Fault> {
+    fn open(&self, barred: &[String]) -> Result<Client, Fault> {
         let resolver = match self.settings.name_servers.as_slice() {
             [] => Resolver::System,
             servers => Resolver::Servers(servers.to_vec()),
@@ -86,7 +97,7 @@ impl Gateway {
         Client::new(ClientTerms {
             resolver,
             internal: Internal::parse(&self.settings.hostname_allowlist)?,
-            barred: Barred::default(),
+            barred: Barred::parse(barred)?,
             extra_roots,
             user_agent: USER_AGENT.to_owned(),
             pace: PaceTerms::default(),
@@ -102,6 +113,7 @@ impl fmt::Debug for Gateway {
 
 struct CallWeb {
     gateway: Arc<Gateway>,
+    barred: Vec<String>,
     constraints: Constraints,
     may_use_secrets: bool,
     executor: Handle,
@@ -109,7 +121,7 @@ struct CallWeb {
 
 impl CallWeb {
     async fn send_now(&self, request: &WebRequest) -> Result<WebResponse, Fault> {
-        let client = self.gateway.client()?;
+        let client = &self.gateway.client(&self.barred)?;
         match &request.connection {
             None => client.send(request, &self.within()?, &[]).await,
             Some(name) if self.may_use_secrets => {

@@ -254,8 +254,8 @@ fn furnish(Ids { uid, gid }: Ids) -> io::Result<()> {
     for dir in ["/dev", "/dev/pts", "/etc", "/home", "/run", "/tmp", "/var", EMPTY_DIR] {
         fs::create_dir(dir)?;
     }
-    fs::DirBuilder::new().mode(0).create(SHUT_DIR)?;
-    fs::OpenOptions::new().write(true).create_new(true).mode(0).open(SHUT_FILE)?;
+    fs::DirBuilder::new().mode(0o000).create(SHUT_DIR)?;
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(SHUT_FILE)?;
     for (path, text) in [
         (EMPTY_FILE, String::new()),
         ("/etc/passwd", format!("agent:x:{uid}:{gid}:agent:{HOME}:/bin/bash\n")),

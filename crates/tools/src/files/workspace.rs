@@ -303,8 +303,9 @@ impl Workspace {
     /// Fails when nobody may write there, whoever asks.
     pub(crate) fn check_writable(&self, place: &[u8], path: &str) -> Result<(), Fault> {
         let real = self.real_of(place);
-        let holder = self.holder(&real).ok_or_else(|| fault::outside(path))?;
-        if holder.access < Files::Write {
+        let mut holders = self.roots.iter().filter(|opened| real.starts_with(&opened.root.real)).peekable();
+        holders.peek().ok_or_else(|| fault::outside(path))?;
+        if !holders.any(|opened| opened.access >= Files::Write) {
             return Err(fault::read_only(path));
         }
         // Every open directory has its protected names, also one that holds another.

@@ -1,0 +1,305 @@
+//! What of files and hosts one call is let to: the directories that are open to it, and what rules keep it from.
+//!
+//! The gate has judged what the call names. This is for what the call leads to: file tools are held to the path the
+//! kernel knows a file by, and programs to rooms in which closed files cannot be opened. Those are looked for right
+//! before a program starts, because files come and go; the list is part of what the room is, so that another list is
+//! another room.
+
+use std::{
+    fs, io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use toolgate_contract::{Effect, EffectKind, Fault, Files};
+use toolgate_gate::{Agent, Answer, FileAccess, FileScope, Policy, Resources, Terrain};
+use toolgate_guard::path_pattern::spellings;
+use toolgate_tools::{Closed, Protected, Workspace};
+
+use crate::config::{AgentSettings, Directory};
+
+/// Most entries of directories that are looked at before a program starts.
+const MOST_ENTRIES: usize = 300_000;
+/// Most files that are closed in one room one by one, and how long their names may be together.
+const MOST_CLOSED: usize = 256;
+const MOST_BYTES: usize = 48 * 1024;
+
+/// The directories of one agent, opened.
+pub(crate) struct Directories {
+    pub(crate) workspace: Workspace,
+    /// The project it belongs to, where that is another directory.
+    pub(crate) project: Option<Workspace>,
+    /// What the operator opened besides.
+    pub(crate) others: Vec<(Workspace, Files)>,
+}
+
+impl Directories {
+    /// Opens whatever could be open to an agent at any level.
+    pub(crate) fn open(settings: &AgentSettings, protected: &[String], hidden: &[PathBuf]) -> Result<Self, Fault> {
+        let open =
+            |path: &Path| Workspace::open(path, Protected { names: protected.to_vec(), hidden: hidden.to_vec() });
+        let workspace = open(&settings.workspace)?;
+        let is_wider = workspace.root() != settings.project && workspace.root().starts_with(&settings.project);
+        let project = is_wider.then(|| open(&settings.project)).transpose()?;
+        let other = |dir: &Directory| Ok((open(&dir.path)?, if dir.write { Files::Write } else { Files::Read }));
+        Ok(Self { workspace, project, others: settings.directories.iter().map(other).collect::<Result<_, Fault>>()? })
+    }
+
+    /// A handle on what is open to an agent whose files are limited like this.
+    fn within(&self, scope: FileScope) -> Workspace {
+        let mut handle = self.workspace.clone();
+        if let Some(project) = self.project.as_ref().filter(|_| scope >= FileScope::ProjectDirectory) {
+            handle = handle.beside(project, Files::Write);
+        }
+        let others = self.others.iter().filter(|_| scope >= FileScope::Full);
+        others.fold(handle, |handle, (other, access)| handle.beside(other, *access))
+    }
+
+    /// What is open to an agent whose files are limited like this, by the words of a path.
+    pub(crate) fn terrain(&self, scope: FileScope) -> Terrain {
+        let project = self.project.as_ref().unwrap_or(&self.workspace).root();
+        let others: Vec<&Path> = self.others.iter().map(|(other, _)| other.root()).collect();
+        Terrain::within(scope, &self.workspace.spellings(), project, &others)
+    }
+
+    /// The directory programs may work in: the widest that holds the workspace and may be written.
+    pub(crate) fn ground(&self, scope: FileScope) -> &Path {
+        match &self.project {
+            Some(project) if scope >= FileScope::ProjectDirectory => project.root(),
+            Some(_) | None => self.workspace.root(),
+        }
+    }
+
+    /// What programs see besides. It is for reading, whatever tools may do there.
+    pub(crate) fn shown(&self, scope: FileScope) -> Vec<PathBuf> {
+        let ground = self.ground(scope);
+        let others = self.others.iter().filter(|_| scope >= FileScope::Full).map(|(other, _)| other.root());
+        others.filter(|other| !other.starts_with(ground)).map(Path::to_owned).collect()
+    }
+}
+
+/// What one call is kept from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fence {
+    closed: Vec<Closed>,
+    /// The directories that are open: rules spell a file from each that holds it.
+    open: Vec<PathBuf>,
+    /// Hosts that are out of reach.
+    pub(crate) barred: Vec<String>,
+}
+
+impl Fence {
+    /// What the rules of the policy and of the agent keep a call from that would do this. What a person is asked about
+    /// is open to the call that names it, and to no other.
+    pub(crate) fn of(policy: &Policy, agent: &Agent, effects: &[Effect], terrain: &Terrain) -> Self {
+        let mut fence = Self { open: terrain.roots().to_vec(), ..Self::default() };
+        for resources in [&policy.resources, &agent.resources] {
+            fence.close(resources, effects, terrain);
+        }
+        fence
+    }
+
+    fn close(&mut self, resources: &Resources, effects: &[Effect], terrain: &Terrain) {
+        let asked = terrain.asked(resources, effects);
+        self.closed.extend(resources.files.iter().map(|rule| Closed {
+            paths: rule.paths.clone(),
+            read: rule.access.covers(FileAccess::Read),
+            write: rule.access.covers(FileAccess::Write),
+            except: if rule.answer == Answer::Ask { asked.clone() } else { Vec::new() },
+            why: format!("{} ({})", rule.because, rule.source),
+        }));
+        let talks_to = |effect: &&Effect| effect.kind == EffectKind::Network;
+        let named: Vec<&str> = effects.iter().filter(talks_to).filter_map(|effect| effect.target.as_deref()).collect();
+        let bars = resources
+            .hosts
+            .iter()
+            .filter(|rule| rule.answer == Answer::Deny || !named.iter().any(|target| rule.names(target)));
+        self.barred.extend(bars.flat_map(|rule| rule.hosts.iter().cloned()));
+    }
+
+    /// A handle on what is open, in which closed files stay closed.
+    pub(crate) fn handle(&self, directories: &Directories, scope: FileScope) -> Workspace {
+        directories.within(scope).closing(self.closed.clone())
+    }
+
+    /// The files in these directories that no program may look into, and those it may look into and not change.
+    pub(crate) fn find(&self, roots: &[PathBuf]) -> Result<Found, Fault> {
+        let mut found = Found::default();
+        if self.closed.is_empty() {
+            return Ok(found);
+        }
+        let mut seen = 0;
+        let mut left: Vec<PathBuf> = roots.to_vec();
+        // Also from the workspace where all of the project is looked through: a rule means the same file in either.
+        let spelt_from = [roots, &self.open].concat();
+        while let Some(dir) = left.pop() {
+            let entries = match fs::read_dir(&dir) {
+                Ok(entries) => entries,
+                Err(error) if is_nothing(&error) => continue,
+                Err(error) => return Err(cannot_look(&dir, &error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|error| cannot_look(&dir, &error))?;
+                seen += 1;
+                if seen > MOST_ENTRIES {
+                    return Err(too_many(format!("there are more than {MOST_ENTRIES} files to look at")));
+                }
+                let kind = entry.file_type().map_err(|error| cannot_look(&dir, &error))?;
+                let path = entry.path();
+                if self.notes(&path, kind.is_symlink(), &spelt_from, &mut found) && kind.is_dir() {
+                    left.push(path);
+                }
+            }
+        }
+        found.settle()
+    }
+
+    /// Notes a path that a rule speaks about. Says whether what is below it is still to be looked at.
+    fn notes(&self, path: &Path, is_link: bool, roots: &[PathBuf], found: &mut Found) -> bool {
+        let spelt = spellings(path, roots);
+        let meant = |rule: &&Closed| {
+            let is_open = rule.except.iter().any(|open| path.starts_with(open));
+            let matches = |below: &&Path| rule.paths.iter().any(|it| it.matches(below.as_os_str().as_bytes()));
+            !is_open && spelt.iter().any(matches)
+        };
+        let mut rules = self.closed.iter().filter(meant).peekable();
+        if rules.peek().is_none() {
+            return true;
+        }
+        // A mount covers a file, not a link: of a link with a closed name, what it leads to is closed.
+        let real = if is_link { path.canonicalize().ok() } else { Some(path.to_owned()) };
+        let Some(real) = real.filter(|real| roots.iter().any(|root| real.starts_with(root) && real != root)) else {
+            return false;
+        };
+        if rules.any(|rule| rule.read) {
+            found.closed.push(real);
+        } else {
+            found.kept.push(real);
+        }
+        false
+    }
+}
+
+/// Files that rules speak about, by their real paths.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Nobody looks into them.
+    pub(crate) closed: Vec<PathBuf>,
+    /// Nobody changes them.
+    pub(crate) kept: Vec<PathBuf>,
+}
+
+impl Found {
+    /// In order, each once, and none that lies below another.
+    fn settle(mut self) -> Result<Self, Fault> {
+        for paths in [&mut self.closed, &mut self.kept] {
+            paths.sort();
+            paths.dedup_by(|inner, outer| inner.starts_with(outer));
+        }
+        let closed = &self.closed;
+        self.kept.retain(|path| !closed.iter().any(|above| path.starts_with(above)));
+        let all = self.closed.iter().chain(&self.kept);
+        let bytes: usize = all.clone().map(|path| path.as_os_str().len()).sum();
+        if all.count() > MOST_CLOSED || bytes > MOST_BYTES {
+            return Err(too_many(format!(
+                "rules speak about more than {MOST_CLOSED} files, each in a place of its own"
+            )));
+        }
+        Ok(self)
+    }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    // Whom the machine does not let look does not run anything that could.
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+}
+
+fn cannot_look(dir: &Path, error: &io::Error) -> Fault {
+    let message = format!("it cannot be seen which files of `{}` rules speak about: {error}", dir.display());
+    Fault::refused("files_not_closed", message, "Try again, then ask the operator.")
+}
+
+fn too_many(why: String) -> Fault {
+    let remedy = "Ask the operator for a smaller workspace, or for rules about whole directories.";
+    Fault::refused("files_not_closed", format!("no program is started: {why}"), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use toolgate_guard::path_pattern::PathPattern;
+
+    use super::*;
+
+    fn fence(rules: &[(&str, bool)]) -> Fence {
+        let closed = |(path, read): &(&str, bool)| Closed {
+            paths: vec![PathPattern::parse(path).unwrap()],
+            read: *read,
+            write: true,
+            except: Vec::new(),
+            why: String::new(),
+        };
+        Fence { closed: rules.iter().map(closed).collect(), ..Fence::default() }
+    }
+
+    #[test]
+    fn a_rule_means_the_same_file_from_the_workspace_and_from_the_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let key = root.join("ws/conf/prod/key");
+        fs::create_dir_all(key.parent().unwrap()).unwrap();
+        fs::write(&key, "").unwrap();
+        for rule in ["conf/prod/key", "ws/conf/prod/key"] {
+            let fence = Fence { open: vec![root.join("ws"), root.clone()], ..fence(&[(rule, true)]) };
+            assert_eq!(fence.find(std::slice::from_ref(&root)).unwrap().closed, std::slice::from_ref(&key), "{rule}");
+        }
+    }
+
+    /// What is found in a directory with these files, relative to it.
+    #[track_caller]
+    fn check(files: &[&str], rules: &[(&str, bool)], closed: &[&str], kept: &[&str]) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for file in files {
+            let at = root.join(file);
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            match file.split_once(" -> ") {
+                Some((link, target)) => symlink(target, root.join(link)).unwrap(),
+                None => fs::write(at, "").unwrap(),
+            }
+        }
+        let found = fence(rules).find(std::slice::from_ref(&root)).unwrap();
+        let at = |paths: &[&str]| paths.iter().map(|path| root.join(path)).collect::<Vec<_>>();
+        assert_eq!(found, Found { closed: at(closed), kept: at(kept) });
+    }
+
+    #[test]
+    fn what_rules_speak_about_is_found_wherever_it_is() {
+        let files = ["a", ".env", "x/y/.env", ".git/objects/.env", "secrets/a", "secrets/b/c", "x/secrets/d"];
+        check(&files, &[(".env", true)], &[".env", ".git/objects/.env", "x/y/.env"], &[]);
+        check(&files, &[("secrets/**", true)], &["secrets", "x/secrets"], &[]);
+        check(&files, &[("**/y/.env", true), ("secrets/a", false)], &["x/y/.env"], &["secrets/a"]);
+        check(&files, &[("secrets", true), ("secrets/a", false)], &["secrets", "x/secrets"], &[]);
+        check(&files, &[], &[], &[]);
+    }
+
+    #[test]
+    fn of_a_link_with_a_closed_name_it_is_closed_where_it_leads() {
+        check(&["real", ".env -> real"], &[(".env", true)], &["real"], &[]);
+        check(&["a", ".env -> /etc/hostname"], &[(".env", true)], &[], &[]);
+        check(&["a", ".env -> gone"], &[(".env", true)], &[], &[]);
+        check(&["d/x", "in -> d"], &[("in/x", true)], &[], &[]);
+    }
+
+    #[test]
+    fn what_cannot_be_closed_one_by_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..=MOST_CLOSED {
+            fs::write(dir.path().join(format!("{number}.pem")), "").unwrap();
+        }
+        let fault = fence(&[("*.pem", true)]).find(&[dir.path().to_owned()]).unwrap_err();
+        assert_eq!((&*fault.code, fault.kind), ("files_not_closed", toolgate_contract::FaultKind::Refused));
+        assert!(fence(&[("1.pem", true)]).find(&[dir.path().to_owned()]).is_ok());
+    }
+}
