@@ -94,7 +94,7 @@ fn the_exact_command_is_shown() {
 fn a_person_at_a_terminal_sees_it_all() {
     let bench = bench(SUPERVISED);
     bench.put("a.txt", "one\n");
-    let question = asked(&bench, "write", json!({ "path": "a.txt", "content": "o\u{200b}ne\n" }));
+    let question = asked(&bench, "write", json!({ "path": "a.txt", "content": "o\u{200b}n\u{fe0f}e\n" }));
     let line = format!("'{}' approvals show {}", toolgate_tests::bin().display(), question["id"].as_str().unwrap());
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).current_dir(bench.workspace()).env_clear().stdin(Stdio::null());
@@ -103,9 +103,10 @@ fn a_person_at_a_terminal_sees_it_all() {
         return skipped("`script` from util-linux is missing, so there is no terminal to look at");
     };
     let page = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
-    let change = "change\n  changed file a.txt (4 bytes before, 7 after)\n  @@ -1 +1 @@\n  -one\n  +o\\u{200b}ne\n";
+    let change =
+        "change\n  changed file a.txt (4 bytes before, 10 after)\n  @@ -1 +1 @@\n  -one\n  +o\\u{200b}n\\u{fe0f}e\n";
     assert!(page.contains(change) && page.contains("\nit         makes or changes `a.txt`\n"), "{page}");
-    assert!(!page.contains('\u{200b}'), "{page}");
+    assert!(!page.contains(['\u{200b}', '\u{fe0f}']), "{page}");
 }
 
 #[test]
@@ -307,6 +308,10 @@ fn people_are_told_over_channels_that_try_again() {
     }
     let sent = slacked.recv_timeout(PATIENCE).unwrap();
     let told: Value = serde_json::from_str(&sent.body).unwrap();
+    let quiet = json!({ "mrkdwn": false, "unfurl_links": false, "unfurl_media": false });
+    for (name, value) in quiet.as_object().unwrap() {
+        assert_eq!(&told[name], value, "{name}");
+    }
     let text = told["text"].as_str().unwrap();
     assert!(text.contains("`&lt;!channel&gt;`") && !text.contains('<'), "{text}");
     assert!(text.contains("\ntoolgate approvals approve apr_"), "{text}");

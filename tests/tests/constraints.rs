@@ -1,6 +1,6 @@
 //! The six dimensions and the rules about files and hosts, from outside: the same call under every value.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::{
     fs,

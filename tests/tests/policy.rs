@@ -481,7 +481,7 @@ fn explain_says_what_would_make_a_call_pass() {
         json!({ "path": "a" }),
         &["One person's yes", "toolgate approvals grant --agent default"],
     );
-    check("low", "shell", json!({ "command": "ls" }), &["At level `standard` it is `"]);
+    check("low", "shell", json!({ "script": "ls" }), &["At level `standard` it is `"]);
     check("tame", "read", json!({ "path": "a" }), &["Autonomy `supervised` does it unasked"]);
     check("default", "read", json!({ "path": "a" }), &[]);
 }

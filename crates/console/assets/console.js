@@ -35,12 +35,15 @@
   let due = null;
   async function refresh() {
     due = null;
-    const busy = main.querySelector("input:not([type=hidden]):focus, textarea:focus, select:focus");
-    const written = [...main.querySelectorAll("textarea, [data-reason]")].some((field) => field.value !== field.defaultValue);
+    // Nor while somebody is about to answer: what is under the pointer must stay what it was when they aimed at it.
+    const busy = main.querySelector("input:not([type=hidden]):focus, select:focus, .answer:hover, .answer:focus-within");
+    const written = [...main.querySelectorAll("[data-reason]")].some((field) => field.value !== field.defaultValue);
     if (busy || written) {
       said.textContent = "There is something new.";
+      due = setTimeout(refresh, 1000);
       return;
     }
+    said.textContent = "";
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
     if (!answer.ok || answer.redirected) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");

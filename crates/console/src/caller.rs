@@ -165,7 +165,8 @@ pub(crate) async fn identify(shared: &Shared, site: &Site, headers: &HeaderMap) 
     };
     let key = match &caller.way {
         Way::Token(id) => id.clone(),
-        Way::Session { name, .. } => name.clone(),
+        // Not by its name: logging in again would be a way to a new pace.
+        Way::Session { .. } => caller.principal.to_string(),
     };
     shared.requests.take(key, now).map_err(Problem::too_often)?;
     Ok(caller)

@@ -15,8 +15,10 @@ use toolgate_contract::Digest;
 pub(crate) const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long it lasts when nothing is done with it.
 const SESSION_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
-/// More people than this are not logged in at once: the one who did nothing for the longest goes.
+/// More sessions than this are not open at once: the one that was idle for the longest goes.
 const MOST_SESSIONS: usize = 100;
+/// More than this nobody has: whoever logs in again and again pushes out themselves, and nobody else.
+const MOST_EACH: usize = 10;
 
 /// 256 bits of chance as hex digits.
 pub(crate) fn chance() -> Result<String, getrandom::Error> {
@@ -47,7 +49,7 @@ struct Session<T> {
     used: Instant,
 }
 
-impl<T: Clone> Door<T> {
+impl<T: Clone + PartialEq> Door<T> {
     pub(crate) fn new() -> Self {
         Self { sessions: Mutex::new(HashMap::new()) }
     }
@@ -56,10 +58,12 @@ impl<T: Clone> Door<T> {
     pub(crate) fn open(&self, holder: T, now: Instant) -> Result<String, getrandom::Error> {
         let (name, csrf) = (chance()?, chance()?);
         let mut sessions = self.sessions();
-        if sessions.len() >= MOST_SESSIONS
-            && let Some(idle) = sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key)
-        {
-            sessions.remove(&idle);
+        let has_most = sessions.values().filter(|session| session.pass.holder == holder).count() >= MOST_EACH;
+        if has_most || sessions.len() >= MOST_SESSIONS {
+            let may_go = sessions.iter().filter(|(_, session)| !has_most || session.pass.holder == holder);
+            if let Some(idle) = may_go.min_by_key(|(_, session)| session.used).map(|(key, _)| *key) {
+                sessions.remove(&idle);
+            }
         }
         let session = Session { pass: Pass { holder, csrf }, since: now, used: now };
         sessions.insert(Digest::of(name.as_bytes()), session);
@@ -112,6 +116,16 @@ mod tests {
         door.leave(&left);
         assert_eq!(holder(&left, start), None);
         assert_ne!(door.open("ann", start).unwrap(), door.open("ann", start).unwrap());
+    }
+
+    #[test]
+    fn who_logs_in_again_and_again_pushes_out_nobody_else() {
+        let (door, start) = (Door::new(), Instant::now());
+        let (admin, first) = (door.open("admin", start).unwrap(), door.open("eve", start).unwrap());
+        let again: Vec<_> = (1..=MOST_SESSIONS).map(|_| door.open("eve", start + SESSION_IDLE / 2).unwrap()).collect();
+        let now = start + SESSION_IDLE / 2;
+        assert_eq!((door.pass(&admin, now).is_some(), door.pass(&first, now)), (true, None));
+        assert_eq!(again.iter().filter(|name| door.pass(name, now).is_some()).count(), MOST_EACH);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::{
     sync::{OwnedSemaphorePermit, broadcast, broadcast::error::RecvError},
-    time,
+    time::{self, Instant},
 };
 use tokio_util::sync::CancellationToken;
 use toolgate_runtime::store::{Line, Reader, StoreError};
@@ -23,8 +23,8 @@ use toolgate_runtime::store::{Line, Reader, StoreError};
 const QUEUE: usize = 256;
 /// How often the record is looked at.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a silent connection is left without a sign of life. The same moment is used to look whether whoever listens
-/// still may.
+/// How often a connection gets a sign of life. The same moment is used to look whether whoever listens still may, so that
+/// no event puts it off.
 const PULSE: Duration = Duration::from_secs(15);
 /// Calls under way whose agent is remembered until their end is told.
 const MOST_OPEN: usize = 4_096;
@@ -104,7 +104,7 @@ impl Events {
     where
         F: Future<Output = bool> + Send,
     {
-        let heard = Listener { events: self.sender.subscribe(), stop, _slot: slot };
+        let heard = Listener { events: self.sender.subscribe(), pulse: Instant::now() + PULSE, stop, _slot: slot };
         let start = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"retry: 2000\n\n")) });
         let frames = stream::unfold((heard, still_may), |(mut heard, still_may)| async move {
             let frame = heard.next(&still_may).await?;
@@ -118,6 +118,8 @@ impl Events {
 
 struct Listener {
     events: broadcast::Receiver<Arc<Event>>,
+    /// When the next sign of life is due.
+    pulse: Instant,
     stop: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
@@ -125,6 +127,12 @@ struct Listener {
 impl Listener {
     async fn next<F: Future<Output = bool>>(&mut self, still_may: &impl Fn() -> F) -> Option<Bytes> {
         tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            () = time::sleep_until(self.pulse) => {
+                self.pulse = Instant::now() + PULSE;
+                still_may().await.then(|| Bytes::from_static(b": still here\n\n"))
+            }
             heard = self.events.recv() => match heard {
                 Ok(event) => Some(event.frame()),
                 Err(RecvError::Lagged(missed)) => {
@@ -132,8 +140,6 @@ impl Listener {
                 }
                 Err(RecvError::Closed) => None,
             },
-            () = time::sleep(PULSE) => still_may().await.then(|| Bytes::from_static(b": still here\n\n")),
-            () = self.stop.cancelled() => None,
         }
     }
 }
@@ -208,11 +214,28 @@ mod tests {
 
     use super::*;
 
+    fn listener(events: broadcast::Receiver<Arc<Event>>, pulse: Instant) -> Listener {
+        let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        Listener { events, pulse, stop: CancellationToken::new(), _slot: slot }
+    }
+
+    #[tokio::test]
+    async fn who_may_no_longer_listen_hears_nothing_more_however_much_happens() {
+        let (sender, events) = broadcast::channel(QUEUE);
+        let mut listener = listener(events, Instant::now());
+        let tell = || sender.send(Arc::new(Event { seq: 7, name: "call", data: json!({}) })).unwrap();
+        tell();
+        assert_eq!(listener.next(&async || true).await.unwrap(), ": still here\n\n");
+        assert_eq!(listener.next(&async || false).await.unwrap(), "id: 7\nevent: call\ndata: {}\n\n");
+        tell();
+        listener.pulse = Instant::now();
+        assert_eq!(listener.next(&async || false).await, None);
+    }
+
     #[tokio::test]
     async fn who_does_not_keep_up_is_told_how_much_was_missed() {
         let (sender, events) = broadcast::channel(QUEUE);
-        let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let mut listener = Listener { events, stop: CancellationToken::new(), _slot: slot };
+        let mut listener = listener(events, Instant::now() + PULSE);
         for seq in 1..=QUEUE as u64 + 44 {
             sender.send(Arc::new(Event { seq, name: "call", data: json!({ "text": "one\nline" }) })).unwrap();
         }

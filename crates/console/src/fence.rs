@@ -13,7 +13,7 @@ use crate::{Shared, problem::Problem, site::Site};
 pub(crate) const EVENTS: &str = "/api/events";
 
 /// What a page of ours may do: load our own style and script, send forms to us, and nothing else.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Lets through what was meant for this console and came from it or from no page at all.

@@ -59,7 +59,7 @@ use crate::{
     site::Sites,
 };
 
-/// Requests of one token or session.
+/// Requests of one token, or of all sessions of one person.
 const REQUESTS: Rate = Rate { burst: 240, every: Duration::from_millis(50) };
 /// Codes and tokens that were wrong, of everybody together: nobody guesses 256 bits, but nobody is to try.
 const GUESSES: Rate = Rate { burst: 20, every: Duration::from_secs(3) };
@@ -120,10 +120,15 @@ impl Console {
         self
     }
 
+    /// How people reach it: under the name the operator gave it, else at its address.
+    pub fn url(&self) -> &str {
+        self.shared.sites.home()
+    }
+
     /// A link that lets a person in, once, within ten minutes.
     pub async fn login_link(&self, person: &Person) -> Result<String, Fault> {
         let code = self.shared.tokens().login_code(person, now_ms()).await?;
-        Ok(format!("http://{}/login?code={code}", self.address))
+        Ok(format!("{}/login?code={code}", self.url()))
     }
 
     /// Serves until it is stopped.

@@ -29,19 +29,24 @@ impl Sites {
     pub(crate) fn new(bound: SocketAddr, more: &[String]) -> Result<Self, String> {
         let port = bound.port();
         let mut sites = Vec::new();
-        if bound.ip().is_loopback() || bound.ip().is_unspecified() {
-            for host in ["localhost", "127.0.0.1", "[::1]"] {
-                sites.push(Site::http(host, port));
-            }
+        for name in more {
+            sites.extend(named(name, port)?);
         }
         if !bound.ip().is_unspecified() {
             let host = if bound.is_ipv6() { format!("[{}]", bound.ip()) } else { bound.ip().to_string() };
             sites.push(Site::http(&host, port));
         }
-        for name in more {
-            sites.extend(named(name, port)?);
+        if bound.ip().is_loopback() || bound.ip().is_unspecified() {
+            for host in ["127.0.0.1", "localhost", "[::1]"] {
+                sites.push(Site::http(host, port));
+            }
         }
         Ok(Self(sites.into()))
+    }
+
+    /// The origin a person is sent to: what the operator named, else the bound address, else the loopback.
+    pub(crate) fn home(&self) -> &str {
+        self.0.first().map_or("", |site| &site.origin)
     }
 
     /// The site a `Host` names.
@@ -114,6 +119,23 @@ mod tests {
         check("192.0.2.7:80", &[], "localhost", None);
         check("0.0.0.0:7433", &[], "0.0.0.0:7433", None);
         check("0.0.0.0:7433", &[], "localhost:7433", Some("http://localhost:7433"));
+    }
+
+    #[test]
+    fn people_are_sent_where_they_are_answered() {
+        let check = |bound: &str, more: &[&str], expected: &str| {
+            let more: Vec<_> = more.iter().map(ToString::to_string).collect();
+            let sites = Sites::new(bound.parse().unwrap(), &more).unwrap();
+            assert_eq!(sites.home(), expected, "{bound} {more:?}");
+            assert!(sites.find(expected.split_once("://").unwrap().1).is_some(), "{bound} {more:?}");
+        };
+        check("127.0.0.1:7433", &[], "http://127.0.0.1:7433");
+        check("[::1]:7433", &[], "http://[::1]:7433");
+        check("192.0.2.7:80", &[], "http://192.0.2.7");
+        check("0.0.0.0:7433", &[], "http://127.0.0.1:7433");
+        check("[::]:7433", &[], "http://127.0.0.1:7433");
+        check("0.0.0.0:7433", &["https://tools.example"], "https://tools.example");
+        check("127.0.0.1:7433", &["tools.example"], "http://tools.example:7433");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Text that somebody else wrote, fit for a page.
 //!
 //! What an agent, a tool or a server said is shown as it is, and all of it is shown: markup is spelled out, and so is every
-//! character nobody would see. A template cannot forget that, because a [`Text`] knows only this one way onto a page.
+//! character nobody would see, also where scripts and emoji need it. A template cannot forget that, because a [`Text`] knows only this one way onto a page.
 
 use std::fmt::{self, Display, Write};
 
 use askama::filters::HtmlSafe;
 use serde_json::Value;
+use toolgate_guard::clean::hidden::is_unseen;
 
 /// Somebody else's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,20 +69,6 @@ impl<T: Into<String>> From<T> for Text {
     }
 }
 
-/// Would nobody see it, or would it change how what is around it reads?
-///
-/// Stricter than the guard, which keeps joiners where scripts and emoji need them: a person who is to agree to an exact
-/// command must see them too.
-fn is_unseen(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
-            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{e000}'..='\u{f8ff}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +98,10 @@ mod tests {
             ('\u{e0041}', "E0041"),
             ('\u{3164}', "3164"),
             ('\u{a0}', "00A0"),
+            ('\u{3000}', "3000"),
+            ('\u{fe0f}', "FE0F"),
+            ('\u{2800}', "2800"),
+            ('\u{13430}', "13430"),
         ] {
             check(&format!("a{hidden}b"), &seen(code));
             assert_eq!(Text(format!("a{hidden}b")).plain(), format!("a[U+{code}]b"));

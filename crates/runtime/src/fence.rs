@@ -278,7 +278,8 @@ mod tests {
     fn what_rules_speak_about_is_found_wherever_it_is() {
         let files = ["a", ".env", "x/y/.env", ".git/objects/.env", "secrets/a", "secrets/b/c", "x/secrets/d"];
         check(&files, &[(".env", true)], &[".env", ".git/objects/.env", "x/y/.env"], &[]);
-        check(&files, &[("secrets/**", true)], &["secrets", "x/secrets"], &[]);
+        check(&files, &[("secrets/**", true)], &["secrets"], &[]);
+        check(&files, &[("**/secrets/**", true)], &["secrets", "x/secrets"], &[]);
         check(&files, &[("**/y/.env", true), ("secrets/a", false)], &["x/y/.env"], &["secrets/a"]);
         check(&files, &[("secrets", true), ("secrets/a", false)], &["secrets", "x/secrets"], &[]);
         check(&files, &[], &[], &[]);

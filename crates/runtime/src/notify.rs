@@ -170,8 +170,10 @@ fn slack(event: &Event) -> Value {
     let text = lines.iter().map(|line| escaped(&visible(line))).collect::<Vec<_>>().join("\n");
     let cut = text.floor_char_boundary(LONGEST);
     let answers = ["show", "approve", "deny"].map(|answer| format!("toolgate approvals {answer} {id}")).join("\n");
-    // No markup: what an agent wrote must not look like something else.
-    json!({ "text": format!("{}\n{answers}", &text[..cut]), "mrkdwn": false })
+    // No markup: what an agent wrote must not look like something else. No previews: whoever makes one asks the addresses
+    // an agent wrote, and what they hold has left before anybody agreed.
+    let text = format!("{}\n{answers}", &text[..cut]);
+    json!({ "text": text, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false })
 }
 
 /// The three characters that begin links, mentions and entities.

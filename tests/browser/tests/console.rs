@@ -141,8 +141,7 @@ fn a_person_answers_a_question_and_sees_what_becomes_of_it() {
     browser.open(&format!("{}/approvals/{}", served.url, pending["approval"].as_str().unwrap()));
     browser.wait_for_text("What changes in x.txt");
     browser.keys("d");
-    browser.keys("use another name");
-    browser.press("button.no");
+    browser.keys("use another name\u{e007}");
     browser.wait_for_text("use another name");
     let refused = served.call(&write);
     assert_eq!(refused["code"], "approval_denied", "{refused}");

@@ -48,8 +48,11 @@ struct Agent {
 }
 
 /// A step that waits for a person.
+#[derive(Debug, PartialEq)]
 struct Step {
     category: Text,
+    /// What the form says. One step for all categories is agreed to in any of them.
+    field: String,
     from: Text,
     to: Text,
 }
@@ -99,11 +102,11 @@ impl Agent {
 
 impl Step {
     fn of(step: &Value) -> Self {
-        let category = match &step["category"] {
-            Value::Null => Text("every category".into()),
-            category => Text::of(category),
+        let (category, field) = match &step["category"] {
+            Value::Null => (Text("every category".into()), Category::FileSystem.to_string()),
+            category => (Text::of(category), Text::of(category).0),
         };
-        Self { category, from: Text::of(&step["from"]), to: Text::of(&step["to"]) }
+        Self { category, field, from: Text::of(&step["from"]), to: Text::of(&step["to"]) }
     }
 }
 
@@ -116,7 +119,7 @@ fn latest(list: &Value) -> Vec<&Value> {
 }
 
 fn because(step: &Value) -> (String, Text) {
-    let Step { category, from, to } = Step::of(step);
+    let Step { category, from, to, .. } = Step::of(step);
     let text = format!("{}: {} to {}, {}", category.0, from.0, to.0, Text::of(&step["why"]).0);
     (step["at_ms"].as_u64().map(when).unwrap_or_default(), Text(text))
 }
@@ -128,21 +131,24 @@ fn need_of(need: &Value) -> String {
         Some("tasks") => format!("{have} of {want} tasks done that are at least {}", Text::of(&need["difficulty"]).0),
         Some("active_days") => format!("{have} of {want} days of work"),
         Some("clean_days") => format!("{have} of {want} days of work without a failure"),
-        Some("score") => format!("a score of {have} of {want} ten-thousandths"),
+        Some("score") => format!("a score of {} of {}", share(have), share(want)),
         _ => need.to_string(),
     }
 }
 
+/// Scores are counted in ten-thousandths.
+fn share(score: &Value) -> f64 {
+    score.as_f64().unwrap_or_default() / 10_000.0
+}
+
 /// One piece of evidence: when, who says so, where, what.
 fn row(evidence: &Value) -> (String, Text, Text, Text) {
-    let mut fact = evidence.clone();
-    if let Some(fields) = fact.as_object_mut() {
-        ["at_ms", "agent", "category", "by"].iter().for_each(|known| {
-            fields.remove(*known);
-        });
-    }
+    let told = ["at_ms", "agent", "category", "by", "kind"];
+    let rest = evidence.as_object().into_iter().flatten().filter(|(name, _)| !told.contains(&name.as_str()));
+    let mut fact = Text::of(&evidence["kind"]).0;
+    rest.for_each(|(name, value)| fact.push_str(&format!(", {name} {}", Text::of(value).0)));
     let at = evidence["at_ms"].as_u64().map(when).unwrap_or_default();
-    (at, Text::of(&evidence["by"]), Text::of(&evidence["category"]), Text(fact.to_string()))
+    (at, Text::of(&evidence["by"]), Text::of(&evidence["category"]), Text(fact))
 }
 
 /// A person agrees to a step.
@@ -158,4 +164,34 @@ pub(super) async fn promote(
         .ok_or_else(|| Problem::bad_request("the form names no category", "Load the page again."))?;
     shared.runtime.trust().promote(&AgentName::from(&*name), category, &caller.person()?).await?;
     Ok(see("/agents"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_step_that_waits_can_be_agreed_to() {
+        let check = |category: Value, shown: &str| {
+            let step = Step::of(&json!({ "category": category, "from": "standard", "to": "elevated" }));
+            assert_eq!(step.category.0, shown);
+            assert!(Category::parse(&step.field).is_some(), "{step:?}");
+        };
+        check(json!("web"), "web");
+        check(Value::Null, "every category");
+    }
+
+    #[test]
+    fn evidence_is_told_in_words() {
+        let evidence = json!({
+            "at_ms": 0, "agent": "a", "by": "user:ann", "category": "web", "kind": "task", "outcome": "success",
+            "quality": 8.5, "task": "T-1",
+        });
+        let what = "task, outcome success, quality 8.5, task T-1";
+        assert_eq!(row(&evidence), ("1970-01-01 00:00:00".into(), "user:ann".into(), "web".into(), what.into()));
+        let need = json!({ "need": "score", "have": 10_000, "want": 8_000 });
+        assert_eq!(need_of(&need), "a score of 1 of 0.8");
+    }
 }

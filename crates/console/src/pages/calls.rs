@@ -19,6 +19,9 @@ use crate::{
     text::Text,
 };
 
+/// The longest name of a tool in a table.
+const LONGEST_NAME: usize = 64;
+
 /// The statuses there are.
 const STATUSES: [&str; 5] = ["done", "refused", "pending", "failed", "running"];
 
@@ -63,6 +66,14 @@ impl From<&Summary> for Row {
             took: call.elapsed_ms.map(|ms| format!("{ms} ms")).unwrap_or_default(),
             findings: Text(call.findings.join(", ")),
         }
+    }
+}
+
+impl Row {
+    /// An agent calls a tool whatever it likes; a table shows the beginning.
+    fn short_tool(&self) -> Text {
+        let cut = self.tool.0.char_indices().nth(LONGEST_NAME);
+        cut.map_or_else(|| self.tool.clone(), |(at, _)| Text(format!("{}...", &self.tool.0[..at])))
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) async fn one(
         "caps": tool.def.caps, "cost": tool.def.cost, "concurrency": tool.def.concurrency,
     });
     render(&ToolPage {
-        frame: Frame::new(format!("Tool {name}"), "catalog", &caller),
+        frame: Frame::new(format!("Tool {}", Text(name.clone()).plain()), "catalog", &caller),
         tool: Tool::from(tool),
         description: Text(tool.def.description.to_string()),
         input: Text::json(&tool.def.input_schema),

@@ -113,7 +113,7 @@ async fn every_answer_carries_what_keeps_a_browser_in_check() {
         assert_eq!(reply.header("cache-control"), Some("no-store"), "{reply:?}");
     }
     replies.push(asset);
-    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                   form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
     for reply in &replies {
         for (name, expected) in [

@@ -71,6 +71,17 @@ async fn what_tools_and_agents_say_is_never_markup_and_never_hidden() {
 }
 
 #[tokio::test]
+async fn a_name_does_not_push_the_rest_of_a_table_away() {
+    let stage = Stage::new().await;
+    let called = stage.call(&"x".repeat(500), json!({})).await;
+    stage.settle().await;
+    let browser = stage.log_in().await;
+    let short = format!("<td>{}...</td>", "x".repeat(64));
+    assert!(browser.get("/calls").await.body.contains(&short), "a table shows the beginning");
+    assert!(browser.get(&format!("/calls/{}", called.call)).await.body.contains(&"x".repeat(100)), "a page shows more");
+}
+
+#[tokio::test]
 async fn the_raw_result_is_shown_to_those_who_may_see_it() {
     let stage = Stage::new().await;
     let called = stage.call("hostile", json!({ "text": "visible\u{200b}hidden" })).await;

@@ -126,6 +126,11 @@ async fn the_inbox_shows_all_there_is_and_takes_answers() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
+    // Where nothing else shows what it is about, the arguments are not folded away.
+    assert!(page.contains("<details open><summary>All arguments"), "{page}");
+    // Enter in the reason presses the first button.
+    let buttons: Vec<_> = page.split("name=\"answer\" value=\"").skip(1).map(|rest| &rest[..2]).collect();
+    assert_eq!(buttons, ["no", "ye"], "{page}");
 
     let path = format!("/approvals/{id}");
     assert_eq!(browser.form(&path, "answer=maybe").await.status, 400);
@@ -177,6 +182,9 @@ async fn a_person_says_what_became_of_an_effect() {
     assert_eq!(stage.post("/api/effects/resolve", &admin, &body).await.problem(), (409, "not_unknown".to_owned()));
 
     let browser = stage.log_in().await;
+    let page = browser.get("/standing").await.body;
+    let first = page.split("<button type=\"submit\"").nth(2).unwrap();
+    assert!(first.starts_with(" disabled hidden>"), "Enter in the field says nothing: {page}");
     let form = "agent=default&tool=echo&key=two&found=not";
     assert_eq!(browser.form("/standing/effects", form).await.status, 303);
     assert_eq!(browser.form("/standing/effects", form).await.status, 409);

@@ -41,7 +41,7 @@ pub(crate) struct Stage {
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) dir: TempDir,
     pub(crate) stop: CancellationToken,
-    link: String,
+    pub(crate) link: String,
     served: JoinHandle<()>,
 }
 

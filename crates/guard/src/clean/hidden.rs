@@ -84,6 +84,19 @@ fn is_hidden(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Would nobody see it, or would it change how what is around it reads?
+///
+/// For text a person is to agree to, to the letter: also what scripts and emoji need, blanks that are no plain space, and
+/// what looks different on every machine.
+pub fn is_unseen(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || is_hidden(c)
+        || matches!(c,
+            '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}'
+            | '\u{e000}'..='\u{f8ff}' | '\u{fffc}' | '\u{13430}'..='\u{1343f}' | '\u{16fe4}' | '\u{1d159}'
+            | '\u{f0000}'..='\u{10ffff}')
+}
+
 /// How many bytes from here are a use such a character was made for; none where it is not.
 fn legal(text: &str, at: usize, c: char) -> usize {
     let before = || text[..at].chars().next_back();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, ApprovalState, Covers, Effect, Fault, Grant, GrantId, GrantTerms, Scope,
 };
-use toolgate_guard::shell::ir::visible;
+use toolgate_guard::{clean::hidden::is_unseen, shell::ir::visible};
 use toolgate_runtime::{
     approvals::Approvals as Questions,
     store::{Store as _, state::ApprovalFilter},
@@ -252,7 +252,7 @@ fn page(approval: &Approval) -> Result<(), Problem> {
     lines.extend(question.labels.iter().map(|label| format!("label      {label}")));
     lines
         .extend(approval.votes.iter().map(|vote| format!("vote       {} {:?}: {}", vote.by, vote.answer, vote.reason)));
-    let mut text: String = lines.iter().map(|line| visible(line) + "\n").collect();
+    let mut text: String = lines.iter().map(|line| exact(line) + "\n").collect();
     let arguments = serde_json::to_string_pretty(&question.arguments).unwrap_or_default();
     let seen = |field: &str| question.picture.get(field).and_then(Value::as_str);
     let parts = [
@@ -264,10 +264,21 @@ fn page(approval: &Approval) -> Result<(), Problem> {
     for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
         text.push_str(&format!("{name}\n"));
         // Tabs are what they look like.
-        let spelt = |line: &str| line.split('\t').map(visible).collect::<Vec<_>>().join("\t");
+        let spelt = |line: &str| line.split('\t').map(exact).collect::<Vec<_>>().join("\t");
         text.extend(part.split('\n').map(|line| format!("  {}\n", spelt(line))));
     }
     show::line(text.trim_end())
+}
+
+/// What nobody sees is escaped, also where scripts and emoji need it: a yes is for exactly this.
+fn exact(text: &str) -> String {
+    visible(text).chars().fold(String::with_capacity(text.len()), |mut shown, c| {
+        match is_unseen(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+        shown
+    })
 }
 
 fn grants_page(grants: &[Grant], now_ms: u64) -> Result<(), Problem> {

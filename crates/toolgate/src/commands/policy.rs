@@ -146,7 +146,9 @@ fn diff(place: &Place, old: &Path, new: &Path, since: Option<&str>, as_json: boo
         before = last.seq;
         let is_old = |at: &Value| at.as_u64().is_some_and(|at| at < since);
         let recent = lines.iter().filter(|line| !is_old(&line.body["at_ms"]));
-        recent.filter(|line| line.body["kind"] == "end").for_each(|line| replay.take(&old, &new, &line.body));
+        // A call is told once: where its intent is written, else where it ends.
+        let calls = recent.filter(|line| line.body["record"].is_object());
+        calls.for_each(|line| replay.take(&old, &new, &line.body));
         if is_old(&last.body["at_ms"]) {
             break;
         }

@@ -116,7 +116,7 @@ impl Serve {
         }
         // Not on standard output: that belongs to MCP.
         let link = console.login_link(&setup::person()).await?;
-        anstream::eprintln!("Console: http://{}\nLog in once, within ten minutes: {link}", console.address());
+        anstream::eprintln!("Console: {}\nLog in once, within ten minutes: {link}", console.url());
         Ok(tokio::spawn(console.serve(stop)))
     }
 
