@@ -126,13 +126,11 @@ struct Listener {
 
 impl Listener {
     async fn next<F: Future<Output = bool>>(&mut self, still_may: &impl Fn() -> F) -> Option<Bytes> {
+        // Looked at first: where something always happens, the pulse below would never have its turn.
+        if Instant::now() >= self.pulse {
+            return self.beat(still_may).await;
+        }
         tokio::select! {
-            biased;
-            () = self.stop.cancelled() => None,
-            () = time::sleep_until(self.pulse) => {
-                self.pulse = Instant::now() + PULSE;
-                still_may().await.then(|| Bytes::from_static(b": still here\n\n"))
-            }
             heard = self.events.recv() => match heard {
                 Ok(event) => Some(event.frame()),
                 Err(RecvError::Lagged(missed)) => {
@@ -140,7 +138,15 @@ impl Listener {
                 }
                 Err(RecvError::Closed) => None,
             },
+            () = time::sleep_until(self.pulse) => self.beat(still_may).await,
+            () = self.stop.cancelled() => None,
         }
+    }
+
+    /// A sign of life, for those who still may hear it.
+    async fn beat<F: Future<Output = bool>>(&mut self, still_may: &impl Fn() -> F) -> Option<Bytes> {
+        self.pulse = Instant::now() + PULSE;
+        still_may().await.then(|| Bytes::from_static(b": still here\n\n"))
     }
 }
 
