@@ -112,15 +112,15 @@ impl Terrain {
         &self.roots
     }
 
-    /// The whole paths of those files of a call that a person was asked about: with their yes they may be opened.
-    pub fn asked(&self, resources: &Resources, effects: &[Effect]) -> Vec<PathBuf> {
-        let is_asked = |target: &&str| {
-            let asks = |rule: &FileRule| rule.answer == Answer::Ask && self.is_meant(target, &rule.paths);
-            resources.files.iter().any(asks)
+    /// The whole paths of those files of a call that this rule asked a person about: with their yes this may be done to
+    /// them. Whoever may write a file may look at it; whoever may look may do no more.
+    pub fn asked(&self, rule: &FileRule, effects: &[Effect], wanted: FileAccess) -> Vec<PathBuf> {
+        let is_asked = |effect: &&Effect| {
+            let is_enough = wanted == FileAccess::Read || access(effect.kind) == Some(wanted);
+            rule.answer == Answer::Ask && rule.speaks(effect.kind) && is_enough
         };
-        let files = effects.iter().filter(|effect| access(effect.kind).is_some());
-        let named = files.filter_map(|effect| effect.target.as_deref()).filter(is_asked);
-        named.map(|target| whole(&self.workspace, target)).collect()
+        let named = effects.iter().filter(is_asked).filter_map(|effect| effect.target.as_deref());
+        named.filter(|target| self.is_meant(target, &rule.paths)).map(|target| whole(&self.workspace, target)).collect()
     }
 
     /// Does a name, by its words, lead to something that is open? Where nothing is known, everything may be.
@@ -205,7 +205,24 @@ fn access(kind: EffectKind) -> Option<FileAccess> {
 impl HostRule {
     /// Is this host meant, written as `host:port`?
     pub fn names(&self, target: &str) -> bool {
-        self.hosts.iter().any(|host| bars(host, target))
+        self.hosts.iter().any(|host| Self::bars(host, target))
+    }
+
+    /// Does an entry of a list mean this host? What cannot be read for certain is meant by every entry.
+    pub fn bars(entry: &str, target: &str) -> bool {
+        let Ok(entry) = HostEntry::read(entry) else { return true };
+        let (host, port) = match target.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host, port.parse::<u16>().ok()),
+            _ => (target, None),
+        };
+        let at_port = entry.port.is_none() || port.is_none() || entry.port == port;
+        let plain = host.trim_start_matches('[').trim_end_matches(']');
+        let at_host = match (plain.parse::<IpAddr>(), HostName::parse(host)) {
+            (Ok(ip), _) => entry.bars(ip),
+            (Err(_), Ok(name)) => entry.names(&name),
+            (Err(_), Err(_)) => true,
+        };
+        at_port && at_host
     }
 
     fn reason(&self, target: &str) -> Reason {
@@ -216,23 +233,6 @@ impl HostRule {
         let text = format!("talking to `{target}` {answer}: {}", self.because);
         Reason { rule, text, source: self.source.clone() }
     }
-}
-
-/// Does an entry of a list mean this host? What cannot be read for certain is meant by every entry.
-fn bars(entry: &str, target: &str) -> bool {
-    let Ok(entry) = HostEntry::read(entry) else { return true };
-    let (host, port) = match target.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host, port.parse::<u16>().ok()),
-        _ => (target, None),
-    };
-    let at_port = entry.port.is_none() || port.is_none() || entry.port == port;
-    let plain = host.trim_start_matches('[').trim_end_matches(']');
-    let at_host = match (plain.parse::<IpAddr>(), HostName::parse(host)) {
-        (Ok(ip), _) => entry.bars(ip),
-        (Err(_), Ok(name)) => entry.names(&name),
-        (Err(_), Err(_)) => true,
-    };
-    at_port && at_host
 }
 
 #[cfg(test)]
@@ -285,6 +285,29 @@ mod tests {
         }
     }
 
+    /// A yes to reading is none to writing, and what a rule did not ask about it does not open.
+    #[test]
+    fn what_was_asked_about_is_open_for_what_was_asked() {
+        let check = |asks: FileAccess, kind: EffectKind, expected: [bool; 2]| {
+            let (rule, effects) = (rule(asks, Answer::Ask, &["a"]), [Effect::on(kind, "x/../a")]);
+            let open = |wanted: FileAccess| terrain().asked(&rule, &effects, wanted) == [Path::new("/p/ws/a")];
+            assert_eq!([FileAccess::Read, FileAccess::Write].map(open), expected, "{asks:?} {kind:?}");
+        };
+        check(FileAccess::Any, EffectKind::FsRead, [true, false]);
+        check(FileAccess::Any, EffectKind::FsWrite, [true, true]);
+        check(FileAccess::Any, EffectKind::FsDelete, [true, true]);
+        check(FileAccess::Any, EffectKind::Exec, [false, false]);
+        check(FileAccess::Read, EffectKind::FsRead, [true, false]);
+        check(FileAccess::Read, EffectKind::FsWrite, [false, false]);
+        check(FileAccess::Write, EffectKind::FsRead, [false, false]);
+        check(FileAccess::Write, EffectKind::FsWrite, [true, true]);
+        let denied = rule(FileAccess::Any, Answer::Deny, &["a"]);
+        assert_eq!(
+            terrain().asked(&denied, &[Effect::on(EffectKind::FsWrite, "a")], FileAccess::Read),
+            [""; 0].map(PathBuf::from)
+        );
+    }
+
     #[test]
     fn a_reason_names_the_file_the_line_and_why() {
         let resources = Resources { files: vec![rule(FileAccess::Any, Answer::Ask, &["a"])], hosts: Vec::new() };
@@ -296,7 +319,7 @@ mod tests {
 
     #[test]
     fn hosts_are_meant_by_name_and_port_and_what_is_unclear_is_meant() {
-        let meant = |entry: &str, target: &str| bars(entry, target);
+        let meant = HostRule::bars;
         for (entry, target) in [
             ("paste.example", "paste.example:443"),
             ("paste.example", "PASTE.example.:80"),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use toolgate_contract::{Effect, EffectKind, Fault, Files};
-use toolgate_gate::{Agent, Answer, FileAccess, FileScope, Policy, Resources, Terrain};
+use toolgate_gate::{Agent, Answer, FileAccess, FileScope, HostRule, Policy, Resources, Terrain};
 use toolgate_guard::path_pattern::spellings;
 use toolgate_tools::{Closed, Protected, Workspace};
 
@@ -100,21 +100,23 @@ impl Fence {
     }
 
     fn close(&mut self, resources: &Resources, effects: &[Effect], terrain: &Terrain) {
-        let asked = terrain.asked(resources, effects);
-        self.closed.extend(resources.files.iter().map(|rule| Closed {
-            paths: rule.paths.clone(),
-            read: rule.access.covers(FileAccess::Read),
-            write: rule.access.covers(FileAccess::Write),
-            except: if rule.answer == Answer::Ask { asked.clone() } else { Vec::new() },
-            why: format!("{} ({})", rule.because, rule.source),
-        }));
+        for rule in &resources.files {
+            let accesses = [FileAccess::Read, FileAccess::Write].into_iter().filter(|it| rule.access.covers(*it));
+            self.closed.extend(accesses.map(|access| Closed {
+                paths: rule.paths.clone(),
+                read: access == FileAccess::Read,
+                write: access == FileAccess::Write,
+                except: terrain.asked(rule, effects, access),
+                why: format!("{} ({})", rule.because, rule.source),
+            }));
+        }
         let talks_to = |effect: &&Effect| effect.kind == EffectKind::Network;
         let named: Vec<&str> = effects.iter().filter(talks_to).filter_map(|effect| effect.target.as_deref()).collect();
-        let bars = resources
-            .hosts
-            .iter()
-            .filter(|rule| rule.answer == Answer::Deny || !named.iter().any(|target| rule.names(target)));
-        self.barred.extend(bars.flat_map(|rule| rule.hosts.iter().cloned()));
+        for rule in &resources.hosts {
+            let is_asked =
+                |host: &&String| rule.answer == Answer::Ask && named.iter().any(|it| HostRule::bars(host, it));
+            self.barred.extend(rule.hosts.iter().filter(|host| !is_asked(host)).cloned());
+        }
     }
 
     /// A handle on what is open, in which closed files stay closed.
@@ -133,9 +135,15 @@ impl Fence {
         // Also from the workspace where all of the project is looked through: a rule means the same file in either.
         let spelt_from = [roots, &self.open].concat();
         while let Some(dir) = left.pop() {
-            let entries = match fs::read_dir(&dir) {
+            // Looked into, and gone into: a directory may permit one and not the other.
+            let entries = match fs::read_dir(&dir).and_then(|entries| dir.join(".").metadata().map(|_| entries)) {
                 Ok(entries) => entries,
                 Err(error) if is_nothing(&error) => continue,
+                // Its owner can permit it again at any time, and may know what is in it.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !roots.contains(&dir) => {
+                    found.closed.push(dir);
+                    continue;
+                }
                 Err(error) => return Err(cannot_look(&dir, &error)),
             };
             for entry in entries {
@@ -166,17 +174,20 @@ impl Fence {
         if rules.peek().is_none() {
             return true;
         }
-        // A mount covers a file, not a link: of a link with a closed name, what it leads to is closed.
+        // A mount covers a file, not a link: of a link with a closed name, what it leads to is closed. One that cannot be
+        // followed leads nowhere, out, or into a directory that is closed itself.
         let real = if is_link { path.canonicalize().ok() } else { Some(path.to_owned()) };
         let Some(real) = real.filter(|real| roots.iter().any(|root| real.starts_with(root) && real != root)) else {
             return false;
         };
-        if rules.any(|rule| rule.read) {
+        let is_closed = rules.any(|rule| rule.read);
+        if is_closed {
             found.closed.push(real);
         } else {
             found.kept.push(real);
         }
-        false
+        // In what may be looked into there may be something that may not.
+        !is_closed
     }
 }
 
@@ -210,8 +221,7 @@ impl Found {
 }
 
 fn is_nothing(error: &io::Error) -> bool {
-    // Whom the machine does not let look does not run anything that could.
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn cannot_look(dir: &Path, error: &io::Error) -> Fault {
@@ -226,8 +236,11 @@ fn too_many(why: String) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+    use toolgate_contract::{AgentName, Level, SourceLine};
+    use toolgate_gate::{FileRule, Sourced};
     use toolgate_guard::path_pattern::PathPattern;
 
     use super::*;
@@ -283,6 +296,80 @@ mod tests {
         check(&files, &[("**/y/.env", true), ("secrets/a", false)], &["x/y/.env"], &["secrets/a"]);
         check(&files, &[("secrets", true), ("secrets/a", false)], &["secrets", "x/secrets"], &[]);
         check(&files, &[], &[], &[]);
+        // What may be looked into and not changed may hold what may not be looked into.
+        check(&["keep/a", "keep/b/.env"], &[("keep/**", false), (".env", true)], &["keep/b/.env"], &["keep"]);
+    }
+
+    /// Its owner can open it for themselves: what is in it is not known, and is closed with it.
+    #[test]
+    fn a_directory_nobody_may_look_into_is_closed() {
+        for mode in [0o000, 0o100, 0o600] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().canonicalize().unwrap();
+            let shut = root.join("shut");
+            fs::create_dir(&shut).unwrap();
+            fs::write(shut.join(".env"), "").unwrap();
+            fs::set_permissions(&shut, fs::Permissions::from_mode(mode)).unwrap();
+            let look = || {
+                // The machine's root may look into everything, and is an ordinary user without this.
+                let none = CapabilitySet::empty();
+                let nothing = CapabilitySets { effective: none, permitted: none, inheritable: none };
+                rustix::thread::set_capabilities(None, nothing).unwrap();
+                let fence = fence(&[(".env", true)]);
+                (fence.find(std::slice::from_ref(&root)), fence.find(std::slice::from_ref(&shut)))
+            };
+            let (found, refused) = std::thread::scope(|scope| scope.spawn(look).join().unwrap());
+            fs::set_permissions(&shut, fs::Permissions::from_mode(0o700)).unwrap();
+            assert_eq!(found.unwrap(), Found { closed: vec![shut], kept: Vec::new() }, "{mode:o}");
+            assert_eq!(refused.unwrap_err().code, "files_not_closed", "{mode:o}");
+        }
+    }
+
+    /// What stays closed for programs, and what stays kept, when a call does this under a rule that asks.
+    #[test]
+    fn a_yes_opens_what_was_asked_about_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let file = root.join("a");
+        fs::write(&file, "").unwrap();
+        let agent = Agent::at(AgentName::from("a"), Sourced::built_in(Level::Standard));
+        let terrain = Terrain::within(FileScope::WorkspaceOnly, &[&root], &root, &[]);
+        let check = |access: FileAccess, kind: EffectKind, closed: bool, kept: bool| {
+            let paths = vec![PathPattern::parse("a").unwrap()];
+            let (because, source) = (String::new(), SourceLine::built_in());
+            let rule = FileRule { access, answer: Answer::Ask, paths, because, source };
+            let mut policy = Policy::built_in();
+            policy.resources.files.push(rule);
+            let found = Fence::of(&policy, &agent, &[Effect::on(kind, "a")], &terrain);
+            let found = found.find(std::slice::from_ref(&root)).unwrap();
+            assert_eq!([!found.closed.is_empty(), !found.kept.is_empty()], [closed, kept], "{access:?} {kind:?}");
+        };
+        check(FileAccess::Any, EffectKind::Exec, true, false);
+        check(FileAccess::Any, EffectKind::FsRead, false, true);
+        check(FileAccess::Any, EffectKind::FsWrite, false, false);
+        check(FileAccess::Write, EffectKind::FsRead, false, true);
+        check(FileAccess::Write, EffectKind::FsWrite, false, false);
+        check(FileAccess::Read, EffectKind::FsWrite, true, false);
+    }
+
+    #[test]
+    fn a_yes_to_one_host_is_none_to_another_of_the_same_rule() {
+        let agent = Agent::at(AgentName::from("a"), Sourced::built_in(Level::Standard));
+        let check = |answer: Answer, named: &str, barred: &[&str]| {
+            let hosts = vec!["a.example".to_owned(), "b.example".to_owned()];
+            let mut policy = Policy::built_in();
+            policy.resources.hosts.push(HostRule {
+                answer,
+                hosts,
+                because: String::new(),
+                source: SourceLine::built_in(),
+            });
+            let fence = Fence::of(&policy, &agent, &[Effect::on(EffectKind::Network, named)], Terrain::NOWHERE);
+            assert_eq!(fence.barred, barred, "{answer:?} {named}");
+        };
+        check(Answer::Ask, "a.example:443", &["b.example"]);
+        check(Answer::Ask, "c.example:443", &["a.example", "b.example"]);
+        check(Answer::Deny, "a.example:443", &["a.example", "b.example"]);
     }
 
     #[test]
