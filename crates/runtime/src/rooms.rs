@@ -260,15 +260,20 @@ struct CallRoom {
 
 impl CallRoom {
     /// The room for the next job: the one before, unless there are other files to close by now.
-    fn lease(&self) -> Result<Arc<Lease>, Fault> {
+    fn room(&self) -> Result<(RoomSpec, Arc<Lease>), Fault> {
         let spec = self.closing(self.spec.clone())?;
         let mut held = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, lease)) = held.as_ref().filter(|(known, _)| *known == spec) {
-            return Ok(lease.clone());
+        if let Some(room) = held.as_ref().filter(|(known, _)| *known == spec) {
+            return Ok(room.clone());
         }
         let lease = Arc::new(self.quarters.rooms()?.lease(&self.owner, &spec)?);
-        *held = Some((spec, lease.clone()));
-        Ok(lease)
+        Ok(held.insert((spec, lease)).clone())
+    }
+
+    /// Ends a terminal that was opened when this call would have got another room.
+    fn hold(&self, terminal: &str) -> Result<(), Fault> {
+        let now = self.closing(self.spec.clone())?;
+        self.quarters.terminals.hold_to(&self.owner.agent, terminal, &now)
     }
 
     /// The room with everything closed that is there now and that rules speak about.
@@ -278,9 +283,9 @@ impl CallRoom {
         let found = self.fence.find(&roots)?;
         spec.closed = found.closed;
         if let Some(workspace) = &mut spec.workspace {
-            let below = |path: &PathBuf| path.strip_prefix(&workspace.path).ok()?.to_str().map(str::to_owned);
-            let kept: BTreeSet<String> = found.kept.iter().filter_map(below).collect();
-            workspace.protected.extend(kept);
+            for below in found.kept.iter().filter_map(|path| path.strip_prefix(&workspace.path).ok()) {
+                workspace.protected.push(below.to_str().ok_or_else(|| no_text(below))?.to_owned());
+            }
         }
         Ok(spec)
     }
@@ -347,6 +352,11 @@ impl CallRoom {
     }
 }
 
+fn no_text(path: &Path) -> Fault {
+    let message = format!("no program is started: the name `{}` is no text, so it cannot be kept", path.display());
+    Fault::refused("files_not_closed", message, "Ask the operator to rename it.")
+}
+
 fn not_declared(what: &str, key: &str) -> Fault {
     let message = format!("the tool reached for {what} it did not declare");
     Fault::refused("needs_not_declared", message, format!("Declare `{key}` in the tool's definition."))
@@ -355,7 +365,8 @@ fn not_declared(what: &str, key: &str) -> Fault {
 impl Programs for CallRoom {
     fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault> {
         let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
-        let ran = self.lease()?.run(&self.permit, &self.bounded(job), io)?;
+        let (_, lease) = self.room()?;
+        let ran = lease.run(&self.permit, &self.bounded(job), io)?;
         self.ledger.note(&ran);
         Ok(ran)
     }
@@ -380,21 +391,22 @@ impl Programs for CallRoom {
     }
 
     fn open_terminal(&self, job: &Job, size: TerminalSize) -> Result<String, Fault> {
-        let (lease, job) = (self.lease()?, self.bounded(job));
-        let terminal = lease.open_terminal(&self.permit, &job, size)?;
-        let (name, receipt) =
-            self.quarters.terminals.keep(&self.owner.agent, lease, terminal, size, job.limits.wall)?;
+        let (room, job) = (self.room()?, self.bounded(job));
+        let terminal = room.1.open_terminal(&self.permit, &job, size)?;
+        let (name, receipt) = self.quarters.terminals.keep(&self.owner.agent, room, terminal, size, job.limits.wall)?;
         self.ledger.noted().receipt = Some(receipt);
         Ok(name)
     }
 
     fn type_into(&self, terminal: &str, bytes: &[u8]) -> Result<(), Fault> {
+        self.hold(terminal)?;
         let receipt = self.quarters.terminals.type_into(&self.owner.agent, terminal, bytes)?;
         self.ledger.noted().receipt = Some(receipt);
         Ok(())
     }
 
     fn look_at(&self, terminal: &str, wait: Duration, stop: &StopFlag) -> Result<Seen, Fault> {
+        self.hold(terminal)?;
         let (seen, receipt) = self.quarters.terminals.look_at(&self.owner.agent, terminal, wait, stop)?;
         self.ledger.noted().receipt = Some(receipt);
         Ok(seen)

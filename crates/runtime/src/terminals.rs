@@ -1,19 +1,20 @@
 //! Terminals that stay open between calls, each with the screen a person would see.
 //!
 //! A terminal belongs to the agent that opened it; to any other agent it does not exist. It holds a lease on its room,
-//! and ends when it is closed, when its program ends and the end was seen, when its time is over, or when nobody has
-//! touched it for long.
+//! and ends when it is closed, when its program ends and the end was seen, when its time is over, when nobody has
+//! touched it for long, or when somebody touches it whose agent may reach less by now.
 
 use std::{
     collections::BTreeMap,
     fmt,
     num::NonZeroU16,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use toolgate_contract::{Fault, Ran, Receipt, TerminalSize};
-use toolgate_sandbox::{Lease, Terminal};
+use toolgate_sandbox::{Egress, Lease, RoomSpec, Terminal};
 use toolgate_tools::{Seen, StopFlag};
 
 /// How long a terminal nobody touches stays.
@@ -38,6 +39,8 @@ struct Open {
     terminal: Option<Box<dyn Terminal>>,
     /// Keeps the room.
     _lease: Arc<Lease>,
+    /// What the room is.
+    spec: RoomSpec,
     screen: vt100::Parser,
     receipt: Receipt,
     opened: Instant,
@@ -52,7 +55,7 @@ impl Terminals {
     pub(crate) fn keep(
         &self,
         agent: &str,
-        lease: Arc<Lease>,
+        (spec, lease): (RoomSpec, Arc<Lease>),
         terminal: Box<dyn Terminal>,
         size: TerminalSize,
         life: Duration,
@@ -70,6 +73,7 @@ impl Terminals {
         let open = Open {
             terminal: Some(terminal),
             _lease: lease,
+            spec,
             screen: vt100::Parser::new(at_least_one(size.rows), at_least_one(size.columns), SCROLLBACK),
             receipt: receipt.clone(),
             opened: Instant::now(),
@@ -79,6 +83,16 @@ impl Terminals {
         };
         all.insert((agent.to_owned(), name.clone()), Arc::new(Mutex::new(open)));
         Ok((name, receipt))
+    }
+
+    /// Ends a terminal that reaches more than a room its agent would get now: rules and levels change, and files come.
+    pub(crate) fn hold_to(&self, agent: &str, name: &str, now: &RoomSpec) -> Result<(), Fault> {
+        let open = self.find(agent, name)?;
+        if is_as_tight(&lock(&open).spec, now) {
+            return Ok(());
+        }
+        self.all().remove(&(agent.to_owned(), name.to_owned()));
+        Err(unknown(name))
     }
 
     pub(crate) fn type_into(&self, agent: &str, name: &str, bytes: &[u8]) -> Result<Receipt, Fault> {
@@ -145,6 +159,29 @@ impl Terminals {
     }
 }
 
+/// Does a room keep whoever is in it from all that another would?
+fn is_as_tight(room: &RoomSpec, other: &RoomSpec) -> bool {
+    let names = |spec: &RoomSpec| spec.workspace.as_ref().map(|it| it.protected.clone()).unwrap_or_default();
+    let barred = |spec: &RoomSpec| spec.egress.opening().map(|it| it.barred.clone()).unwrap_or_default();
+    let (kept, shut) = (names(room), barred(room));
+    other.closed.iter().all(|path| room.closed.iter().any(|closed| path.starts_with(closed)))
+        && names(other).iter().all(|name| kept.iter().any(|kept| Path::new(name).starts_with(kept)))
+        && barred(other).iter().all(|host| shut.contains(host))
+        && bare(room) == bare(other)
+}
+
+/// A room without what is closed in it.
+fn bare(room: &RoomSpec) -> RoomSpec {
+    let mut bare = RoomSpec { closed: Vec::new(), ..room.clone() };
+    if let Some(workspace) = &mut bare.workspace {
+        workspace.protected.clear();
+    }
+    if let Egress::Allow(opening) = &mut bare.egress {
+        opening.barred.clear();
+    }
+    bare
+}
+
 fn at_least_one(cells: u16) -> NonZeroU16 {
     NonZeroU16::new(cells).unwrap_or(NonZeroU16::MIN)
 }
@@ -158,7 +195,8 @@ fn unknown(name: &str) -> Fault {
     Fault::failed(
         "unknown_terminal",
         format!("there is no terminal `{name}`"),
-        "Open one with `terminal_open`; a terminal is closed when its time is over or nobody uses it for ten minutes.",
+        "Open one with `terminal_open`; a terminal is closed when its time is over, when nobody uses it for ten minutes, \
+         or when it reaches more than it may by now.",
     )
 }
 

@@ -261,6 +261,22 @@ async fn a_terminal_stays_between_calls() {
     assert_eq!(code(&gone), "unknown_terminal");
 }
 
+/// A room is made with what is closed at that moment; a terminal is not used beyond it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_ends_when_something_is_closed_that_was_open_to_it() {
+    let rules = "policy: { files: [{ deny: [read, write], paths: [.env], because: secrets }] }\n";
+    let Some(house) = house(rules).await else { return };
+    let opened = house.done("ann", "terminal_open", json!({ "argv": ["bash", "--norc"] })).await;
+    let terminal = opened["terminal"].as_str().unwrap();
+    let typed = json!({ "terminal": terminal, "text": "echo ready\n" });
+    house.done("ann", "terminal_send", typed.clone()).await;
+    house.sees("ann", terminal, "ready").await;
+    fs::write(house.work(".env"), "KEY=1").unwrap();
+    for (tool, arguments) in [("terminal_send", typed), ("terminal_read", json!({ "terminal": terminal }))] {
+        assert_eq!(code(&house.call("ann", tool, arguments).await), "unknown_terminal", "{tool}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_whose_program_ended_says_so_and_how() {
     let Some(house) = house("").await else { return };
