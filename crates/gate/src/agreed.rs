@@ -1,7 +1,9 @@
 //! What people agreed to: the only way from a question to a permit.
 
 use serde_json::Value;
-use toolgate_contract::{AgentName, Answer, Approval, ApprovalState, Covers, Digest, Grant, Reason, SafetyClass};
+use toolgate_contract::{
+    AgentName, Answer, Approval, ApprovalState, Covers, Digest, Grant, Principal, Reason, SafetyClass,
+};
 
 use crate::{Permit, covers};
 
@@ -22,6 +24,8 @@ pub struct Wanted<'a> {
     pub question: &'a Digest,
     /// Who wants it.
     pub agent: &'a AgentName,
+    /// Who makes the call.
+    pub by: &'a Principal,
     /// Which tool.
     pub tool: &'a str,
     /// Its class.
@@ -60,7 +64,7 @@ impl Agreed {
     }
 
     /// By a grant, if it covers the call. Where two people are needed no grant does, and what spends money or acts with
-    /// rights an agent does not have is granted call by call.
+    /// rights an agent does not have is granted call by call. Nobody grants what they call for themselves.
     pub fn by_grant(grant: &Grant, wanted: &Wanted<'_>) -> Option<Self> {
         let terms = &grant.terms;
         let is_covered = match &terms.covers {
@@ -68,16 +72,15 @@ impl Agreed {
             Covers::Arguments(patterns) => wanted.class < SafetyClass::Financial && covers(patterns, wanted.arguments),
         };
         let is_theirs = terms.agent == *wanted.agent && terms.tool == wanted.tool;
-        (is_theirs && is_covered).then_some(Self { question: *wanted.question, people: 1 })
+        let is_own = matches!(wanted.by, Principal::Person(person) if *person == terms.by);
+        (is_theirs && is_covered && !is_own).then_some(Self { question: *wanted.question, people: 1 })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolgate_contract::{
-        ApprovalId, CallId, GrantId, GrantTerms, Needs, Person, Principal, Question, Risk, TimedOut, Vote,
-    };
+    use toolgate_contract::{ApprovalId, CallId, GrantId, GrantTerms, Needs, Person, Question, Risk, TimedOut, Vote};
 
     use super::*;
 
@@ -148,11 +151,18 @@ mod tests {
     fn a_grant_is_for_one_agent_one_tool_and_what_it_covers() {
         let check = |terms: GrantTerms, class: SafetyClass, people: u8, expected: bool| {
             let (question, agent, arguments) = (Digest::of(b"q"), AgentName::from("coder"), json!({ "path": "src/a" }));
-            let wanted = Wanted { question: &question, agent: &agent, tool: "write", class, arguments: &arguments };
             let grant = Grant { id: GrantId("g".into()), terms, left: 1, created_ms: 0, revoked: None };
-            let agreed = Agreed::by_grant(&grant, &wanted);
-            let permit = agreed.and_then(|agreed| asking(people).agreed(&question, &agreed).ok());
-            assert_eq!(permit.is_some(), expected, "{grant:?} {class} {people}");
+            let is_permitted = |by: &Principal| {
+                let wanted =
+                    Wanted { question: &question, agent: &agent, by, tool: "write", class, arguments: &arguments };
+                let agreed = Agreed::by_grant(&grant, &wanted);
+                agreed.is_some_and(|agreed| asking(people).agreed(&question, &agreed).is_ok())
+            };
+            let bob = Principal::Person(Person::from("bob"));
+            for by in [&Principal::Agent(agent.clone()), &bob] {
+                assert_eq!(is_permitted(by), expected, "{grant:?} {class} {people} {by}");
+            }
+            assert!(!is_permitted(&Principal::Person(grant.terms.by.clone())), "{grant:?}");
         };
         let terms = |agent: &str, tool: &str, covers: Covers| GrantTerms {
             agent: AgentName::from(agent),

@@ -149,12 +149,13 @@ impl Asked {
 ///
 /// Every value in the arguments must match the pattern of its dotted path, where `*` stands for any one part, and every
 /// pattern must match something: what nobody named is not covered. In a pattern `*` stands for any run of characters but
-/// `/`, and `**` for any run at all.
+/// `/`, and `**` for any run at all. A value that goes up a directory again is elsewhere than where it begins: it is
+/// covered by `**` alone, or where it is spelt out.
 pub fn covers(patterns: &BTreeMap<String, String>, arguments: &Value) -> bool {
     let mut leaves = Vec::new();
     flatten(arguments, String::new(), &mut leaves);
     let fits = |(path, pattern): (&String, &String), (at, text): &(String, String)| {
-        same_path(path, at) && matches(pattern, text)
+        same_path(path, at) && (pattern == "**" || pattern == text || !climbs(text) && matches(pattern, text))
     };
     leaves.iter().all(|leaf| patterns.iter().any(|pattern| fits(pattern, leaf)))
         && patterns.iter().all(|pattern| leaves.iter().any(|leaf| fits(pattern, leaf)))
@@ -185,6 +186,13 @@ fn same_path(pattern: &str, path: &str) -> bool {
             _ => return false,
         }
     }
+}
+
+/// Is there a name in it that stands for the directory above, as files or as URLs spell it?
+fn climbs(text: &str) -> bool {
+    let spelt: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+    let plain = spelt.to_ascii_lowercase().replace("%2e", ".");
+    plain.split(['/', '\\', '?', '#']).any(|name| name == "..")
 }
 
 /// Does the pattern match the whole text? One pass over the text for each star that is tried again: never exponential.
@@ -332,6 +340,13 @@ mod tests {
         check(&[("path", "src/*"), ("force", "true")], json!({ "path": "src/a", "force": true }), true);
         check(&[("path", "src/*")], json!({ "path": "src/a", "note": null }), true);
         check(&[("path", "src/*")], json!({}), false);
+        for elsewhere in ["src/../a", "src/b/../../a", "src/..", "src/%2E./a", "src/..\\a", "src/.\t./a", "src/..?a"] {
+            check(&[("path", "src/**")], json!({ "path": elsewhere }), false);
+            check(&[("path", "**")], json!({ "path": elsewhere }), true);
+            check(&[("path", elsewhere)], json!({ "path": elsewhere }), true);
+        }
+        check(&[("path", "*")], json!({ "path": ".." }), false);
+        check(&[("path", "src/**")], json!({ "path": "src/..a/b.." }), true);
         check(&[("to.0", "ann@*")], json!({ "to": ["ann@example.com"] }), true);
         check(&[], json!({}), true);
         check(&[], json!({ "path": "x" }), false);

@@ -331,6 +331,11 @@ impl Approvals {
 
     /// A person says yes in advance.
     pub async fn grant(&self, terms: GrantTerms) -> Result<Grant, Fault> {
+        let people = self.people();
+        if !people.is_empty() && !people.contains(&terms.by) {
+            let message = format!("`{}` is not among those who may answer, so they grant nothing", terms.by);
+            return Err(Fault::refused("wrong_person", message, "Ask one of those the config names."));
+        }
         if terms.uses == 0 {
             return Err(Fault::failed(
                 "no_uses",
@@ -429,11 +434,11 @@ fn permit(asking: Asking, approval: &Approval) -> Result<(Permit, Reason), Unset
     let permit = permit.ok_or_else(|| Unsettled::Refused(nobody_agreed()))?;
     let yes = |vote: &&toolgate_contract::Vote| vote.answer == Answer::Yes;
     let people: Vec<_> = approval.votes.iter().filter(yes).map(|vote| format!("`{}`", vote.by)).collect();
-    let text = match people.is_empty() {
-        true => "nobody objected in time".to_owned(),
-        false => format!("{} agreed", people.join(" and ")),
+    let (rule, text) = match people.is_empty() {
+        true => ("not_objected", "nobody objected in time".to_owned()),
+        false => (APPROVED, format!("{} agreed", people.join(" and "))),
     };
-    Ok((permit, Reason { rule: APPROVED, text, source: SourceLine { file: approval.id.0.clone(), line: 0 } }))
+    Ok((permit, Reason { rule, text, source: SourceLine { file: approval.id.0.clone(), line: 0 } }))
 }
 
 fn nobody_agreed() -> Fault {

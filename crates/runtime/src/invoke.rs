@@ -434,6 +434,7 @@ async fn ask(
     let wanted = Wanted {
         question: &digest,
         agent: &call.agent,
+        by: &call.by,
         tool: &call.tool,
         class: meaning.class,
         arguments: &call.arguments,

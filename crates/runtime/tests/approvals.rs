@@ -237,6 +237,24 @@ async fn only_those_who_may_answer_do() {
     assert_eq!(short(&house.call("save", at("a")).await), DONE);
 }
 
+/// Who could not say yes to a call does not say it in advance either.
+#[tokio::test]
+async fn only_those_who_may_answer_grant_and_not_to_themselves() {
+    let check = async |people: &str, may: bool| {
+        let house = house(&format!("approvals: {people}"));
+        let granted = house.granting("save", Covers::Arguments([("path".into(), "**".into())].into()), 2, None).await;
+        assert_eq!(granted.map_err(|fault| fault.code).err().as_deref(), (!may).then_some("wrong_person"), "{people}");
+        assert_eq!(short(&house.call("save", at("a")).await), if may { DONE } else { PENDING });
+        let own = house.call_as("save", at("a"), Some(Principal::Person(Person::from("ann"))), Duration::ZERO).await;
+        assert_eq!(short(&own), PENDING);
+    };
+    check("{}", true).await;
+    check("{ people: [ann, bob] }", true).await;
+    check("{ people: [bob] }", false).await;
+    check("{ timeout: { escalation: [{ to: [ann], after: 1h }] } }", true).await;
+    check("{ timeout: { escalation: [{ to: [bob], after: 1h }, { to: [ann], after: 1h }] } }", false).await;
+}
+
 #[tokio::test]
 async fn a_call_that_waits_goes_on_when_somebody_answers() {
     let check = async |answer: Answer, expected: (Status, Option<&'static str>)| {
@@ -294,6 +312,23 @@ async fn silence_means_what_the_config_says() {
     check("{ escalation: [{ to: [ann], after: 1s }] }", "save", denied).await;
 }
 
+/// Whoever agrees to a call has seen its words and stands for them; silence has seen nothing.
+#[tokio::test]
+async fn silence_stands_for_no_words() {
+    let house = house(
+        "approvals: { timeout: { tiered: { medium: { after: 1s, then: approve } } } }\n\
+         information_flow: { mode: off, sinks: [{ tool: free, argument: path, from: user }] }",
+    );
+    let id = house.pending("save", at("agreed.txt")).await;
+    house.yes("ann", &id).await;
+    house.pending("save", at("silent.txt")).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    for (path, after) in [("agreed.txt", DONE), ("silent.txt", PENDING)] {
+        assert_eq!(short(&house.call("save", at(path)).await), DONE, "{path}");
+        assert_eq!(short(&house.call("free", at(path)).await), after, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn an_escalation_asks_others_too() {
     let house = house("approvals: { timeout: { escalation: [{ to: [ann], after: 1s }, { to: [bob], after: 1h }] } }");
@@ -312,6 +347,7 @@ async fn a_grant_is_for_what_it_names_as_often_as_it_says() {
     let grant = house.grant("save", &[("path", "src/*")], 2).await;
     assert_eq!(short(&house.call("save", at("doc/a")).await), PENDING);
     assert_eq!(short(&house.call("save", json!({ "path": "src/a", "force": true })).await), PENDING);
+    assert_eq!(short(&house.call("save", at("src/../a")).await), PENDING);
     assert_eq!(short(&house.call("save", at("src/a")).await), DONE);
     assert_eq!(short(&house.call("save", at("src/b")).await), DONE);
     assert_eq!(short(&house.call("save", at("src/c")).await), PENDING, "it is used up");
