@@ -35,7 +35,7 @@ use crate::{
     conversation::{Deed, Seen},
     fence::Fence,
     house::{Fatal, House, Watch},
-    once::{self, Claim, Kept, Known},
+    once::{self, AtWork, Claim, Kept, Known},
     picture,
     rooms::Ledger,
     secrets::Broker,
@@ -159,11 +159,14 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     let fence = Fence::of(house.policy(), agent, &meaning.effects, &meaning.terrain);
     let (hands, ledger) = place(house, agent, entry, permit, fence, call, watch)?;
     let slot = take_slot(entry, watch).await?;
+    let held = Held { _slot: slot, _effect: at_work(house, claim.as_ref())? };
     if let (Known::Unknown, Some(claim)) = (known, &claim) {
-        let output = reconcile(house, entry, claim, hands, slot, input).await?;
+        let output = reconcile(house, entry, claim, hands, held, input).await?;
         trip.replayed = true;
         trip.labels = meaning.labels();
-        return admit_and_clean(house, entry, &deed, output, trip);
+        let cleaned = admit_and_clean(house, entry, &deed, output, trip)?;
+        happened(house, claim, &cleaned, trip).await?;
+        return Ok(cleaned);
     }
     let work = house.conversations.writes(&deed, house.quarters.has_terminals())?;
     house.means.spend(agent, call, &entry.tool.def, &meaning, over.is_some()).await?;
@@ -171,7 +174,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     begin(house, &meaning, trip).await?;
 
     trip.ran = true;
-    let ran = run(entry, hands, slot, input, watch, trip.begun).await;
+    let ran = run(entry, hands, held, input, watch, trip.begun).await;
     trip.note_walls(walls, ledger.as_ref());
     // Of programs that have not stopped nobody knows what they will still write.
     let stopped = !matches!(&ran, Err(stop) if stop.is_unsure()) && !house.quarters.has_terminals();
@@ -561,7 +564,7 @@ async fn reconcile(
     entry: &Entry,
     claim: &Claim,
     hands: Hands,
-    slot: OwnedSemaphorePermit,
+    held: Held,
     input: Value,
 ) -> Result<Output, Stop> {
     let (Some(effects), Some(look)) = (&house.effects, entry.tool.reconcile.clone()) else {
@@ -571,18 +574,11 @@ async fn reconcile(
     let _told = StopOnDrop(stop);
     let cx = Cx::new(hands);
     let job = tokio::task::spawn_blocking(move || {
-        let _slot = slot;
+        let _held = held;
         look(&cx, input)
     });
     match tokio::time::timeout(timeout, job).await {
-        Ok(Ok(Ok(Reconciled::Happened(output)))) => {
-            let kept = json!({
-                "text": output.text, "structured": output.structured, "truncated": output.truncated,
-                "labels": [], "findings": [],
-            });
-            effects.reconciled(claim, Resolution::Happened(kept)).await?;
-            Ok(output)
-        }
+        Ok(Ok(Ok(Reconciled::Happened(output)))) => Ok(output),
         Ok(Ok(Ok(Reconciled::DidNotHappen))) => {
             effects.reconciled(claim, Resolution::DidNotHappen).await?;
             let message = format!("the effect under key `{}` did not happen", claim.key().key);
@@ -592,6 +588,21 @@ async fn reconcile(
         Ok(Ok(Ok(Reconciled::CannotSay)) | Err(_)) | Err(_) => Err(once::unknown(claim.key()).into()),
         Ok(Ok(Err(fault))) => Err(fault.into()),
     }
+}
+
+/// Keeps what a tool found out as it is told now: the same call gets it from now on.
+async fn happened(house: &House, claim: &Claim, told: &Cleaned, trip: &Trip) -> Result<(), Fault> {
+    let Some(effects) = &house.effects else { return Ok(()) };
+    let Cleaned { text, structured, truncated, findings, .. } = told;
+    let kept = json!({
+        "text": text, "structured": structured, "truncated": truncated, "labels": trip.labels, "findings": findings,
+    });
+    effects.reconciled(claim, Resolution::Happened(kept)).await
+}
+
+/// Keeps others in this program from the effect for as long as a body is at it.
+fn at_work(house: &House, claim: Option<&Claim>) -> Result<Option<AtWork>, Fault> {
+    house.effects.as_ref().zip(claim).map(|(effects, claim)| effects.at_work(claim)).transpose()
 }
 
 /// Claims the effect, durably, before it is tried.
@@ -617,6 +628,12 @@ async fn begin(house: &House, meaning: &Meaning, trip: &mut Trip) -> Result<(), 
     }
 }
 
+/// What a body has until it returns, also where its call was answered without it.
+struct Held {
+    _slot: OwnedSemaphorePermit,
+    _effect: Option<AtWork>,
+}
+
 /// Runs the body under the permit, on a thread of its own, until it ends, is cancelled, or its time is up.
 ///
 /// A body that was told to stop gets a moment to do so, because what it then says is the truth about its effect. One
@@ -624,7 +641,7 @@ async fn begin(house: &House, meaning: &Meaning, trip: &mut Trip) -> Result<(), 
 async fn run(
     entry: &Entry,
     hands: Hands,
-    slot: OwnedSemaphorePermit,
+    held: Held,
     input: Value,
     watch: &Watch,
     begun: bool,
@@ -643,7 +660,7 @@ async fn run(
     let cx = Cx::new(hands);
     let body = entry.tool.body.clone();
     let mut job = tokio::task::spawn_blocking(move || {
-        let _slot = slot;
+        let _held = held;
         body.run(&cx, input)
     });
     let overdue = tokio::select! {

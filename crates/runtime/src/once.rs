@@ -4,7 +4,10 @@
 //! same call gets that answer from then on. A claim whose end nobody kept is *unknown*, and is never tried again by
 //! itself: the tool finds out what became of it, or a person does.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,6 +32,29 @@ pub struct Effects {
     state: Arc<dyn State>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    bodies: Bodies,
+}
+
+/// The effects that bodies of this program are at, also those whose calls were answered without them.
+#[derive(Clone, Default)]
+struct Bodies(Arc<Mutex<BTreeSet<OnceKey>>>);
+
+impl Bodies {
+    fn keys(&self) -> MutexGuard<'_, BTreeSet<OnceKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A body is at an effect until this is dropped.
+pub(crate) struct AtWork {
+    bodies: Bodies,
+    key: OnceKey,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.bodies.keys().remove(&self.key);
+    }
 }
 
 /// An effect somebody wants, under its key.
@@ -91,7 +117,7 @@ impl Claim {
 
 impl Effects {
     pub(crate) fn new(state: Arc<dyn State>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { state, store, clock }
+        Self { state, store, clock, bodies: Bodies::default() }
     }
 
     /// What is known about the effect, before anybody is asked to allow it.
@@ -101,13 +127,14 @@ impl Effects {
         if once.fingerprint != claim.fingerprint {
             return Err(conflict(claim));
         }
+        self.is_left_alone(&claim.key)?;
         let happened = match (once.state, &once.resolved) {
             (OnceState::Done, _) => once.outcome,
             (OnceState::Resolved, Some(resolved)) => match &resolved.resolution {
                 Resolution::Happened(outcome) => Some(outcome.clone()),
                 Resolution::DidNotHappen => None,
             },
-            (OnceState::Running, _) => return Err(running(claim)),
+            (OnceState::Running, _) => return Err(running(&claim.key)),
             (OnceState::Unknown, _) => return Ok(Known::Unknown),
             (OnceState::Failed | OnceState::Resolved, _) => None,
         };
@@ -122,10 +149,23 @@ impl Effects {
         let wanted = Reservation { key: claim.key.clone(), fingerprint: claim.fingerprint, call: call.id.clone() };
         match self.state.reserve(wanted, self.now()).await? {
             Reserved::Fresh(ticket) => Ok(ticket),
-            Reserved::Done(_) | Reserved::Running => Err(running(claim)),
+            Reserved::Done(_) | Reserved::Running => Err(running(&claim.key)),
             Reserved::Unknown => Err(unknown(&claim.key)),
             Reserved::Conflict => Err(conflict(claim)),
         }
+    }
+
+    /// Notes that a body is at the effect until it returns, to try it or to find out about it. One whose call was answered
+    /// without it may still take effect, and what others find out before it has returned may turn out to be untrue.
+    pub(crate) fn at_work(&self, claim: &Claim) -> Result<AtWork, Fault> {
+        match self.bodies.keys().insert(claim.key.clone()) {
+            true => Ok(AtWork { bodies: self.bodies.clone(), key: claim.key.clone() }),
+            false => Err(running(&claim.key)),
+        }
+    }
+
+    fn is_left_alone(&self, key: &OnceKey) -> Result<(), Fault> {
+        if self.bodies.keys().contains(key) { Err(running(key)) } else { Ok(()) }
     }
 
     /// Keeps how the effect ended. Whoever cannot be told how stays unknown.
@@ -166,6 +206,7 @@ impl Effects {
 
     /// A person says what became of an effect nobody knows about.
     pub async fn resolve(&self, key: &OnceKey, by: &Person, happened: bool, said: &str) -> Result<Once, Fault> {
+        self.is_left_alone(key)?;
         let found = match happened {
             true => Resolution::Happened(json!({
                 "text": said, "structured": null, "truncated": null, "labels": [], "findings": [],
@@ -245,8 +286,8 @@ fn conflict(claim: &Claim) -> Fault {
     Fault::refused("key_conflict", message, "Use a new key for a new effect.")
 }
 
-fn running(claim: &Claim) -> Fault {
-    let message = format!("the effect under key `{}` is being tried at this moment", claim.key.key);
+fn running(key: &OnceKey) -> Fault {
+    let message = format!("the effect under key `{}` is being tried at this moment", key.key);
     Fault::failed("effect_running", message, "Make the same call again a little later.").retryable().untouched()
 }
 

@@ -4,7 +4,8 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
+    time::{Duration, Instant},
 };
 
 use schemars::JsonSchema;
@@ -24,6 +25,9 @@ use toolgate_runtime::{
     tools::{Answer, Cx, Reconciled, Tool},
 };
 
+/// A character nobody sees.
+const HIDDEN: char = '\u{e0041}';
+
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -35,6 +39,8 @@ struct Order {
 struct Remote {
     orders: Arc<Mutex<BTreeMap<String, Vec<u32>>>>,
     how: Arc<Mutex<How>>,
+    /// Whoever has its other end has not let go of an order yet.
+    gate: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -47,6 +53,8 @@ enum How {
     LosesTheOrder,
     /// Nobody is there.
     IsGone,
+    /// The order is taken when somebody lets go of it.
+    Lingers,
 }
 
 impl Remote {
@@ -58,6 +66,9 @@ impl Remote {
         let how = *self.how.lock().unwrap();
         if how == How::IsGone {
             return Err(Fault::failed("connect_failed", "nobody answers", "Try again.").untouched());
+        }
+        if let Some(gate) = self.gate.lock().unwrap().take_if(|_| how == How::Lingers) {
+            gate.recv().unwrap_err();
         }
         if how != How::LosesTheOrder {
             let key = cx.key().unwrap_or("none").to_owned();
@@ -87,12 +98,14 @@ impl Remote {
 
     fn looking(&self, name: &'static str) -> Tool {
         let remote = self.clone();
-        self.tool(name, Idempotency::Required).reconciling(move |cx: &Cx, order: Order| {
+        let mut tool = self.tool(name, Idempotency::Required).reconciling(move |cx: &Cx, order: Order| {
             Ok(match remote.orders.lock().unwrap().get(cx.key().unwrap()) {
-                Some(_) => Reconciled::Happened(Answer::with_text(order, "it was ordered")),
+                Some(_) => Reconciled::Happened(Answer::with_text(order, format!("it was ordered{HIDDEN}"))),
                 None => Reconciled::DidNotHappen,
             })
-        })
+        });
+        tool.def.timeout = Duration::from_millis(200);
+        tool
     }
 }
 
@@ -239,6 +252,42 @@ async fn a_tool_that_can_look_finds_out_what_became_of_it() {
     let did_not = (Status::Failed, Some("effect_did_not_happen"), false);
     check("order", How::LosesTheOrder, [did_not, (Status::Done, None, false)]).await;
     assert_eq!(house.remote.orders(), [("answer".to_owned(), vec![1]), ("order".to_owned(), vec![1])]);
+}
+
+#[tokio::test]
+async fn what_a_tool_found_out_is_kept_as_it_was_told() {
+    let house = house();
+    house.is(How::LosesTheAnswer);
+    house.call("find", 1, Some("k")).await;
+    let found = house.call("find", 1, Some("k")).await;
+    let again = house.call("find", 1, Some("k")).await;
+    assert_eq!([&*found.text, &*again.text], ["it was ordered"; 2]);
+    assert_eq!((&again.labels, &again.findings), (&found.labels, &found.findings));
+}
+
+/// Its call is answered, and it may still take effect: nobody finds out that it did not, and nobody tries it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_effect_a_body_is_still_at_is_neither_looked_for_nor_tried_again() {
+    let house = house();
+    let (let_go, gate) = mpsc::channel();
+    *house.remote.gate.lock().unwrap() = Some(gate);
+    house.is(How::Lingers);
+    assert_eq!(house.call("find", 1, Some("k")).await.code.as_deref(), Some("effect_unknown"));
+    house.is(How::Answers);
+    for _ in 0..2 {
+        assert_eq!(house.call("find", 1, Some("k")).await.code.as_deref(), Some("effect_running"));
+    }
+    let once = toolgate_contract::OnceKey { agent: AgentName::from("default"), tool: "find".into(), key: "k".into() };
+    let said = house.runtime.effects().unwrap().resolve(&once, &Person::from("ann"), false, "").await;
+    assert_eq!(said.unwrap_err().code, "effect_running");
+    drop(let_go);
+    let until = Instant::now() + Duration::from_secs(20);
+    while house.call("find", 1, Some("k")).await.code.as_deref() == Some("effect_running") {
+        assert!(Instant::now() < until, "it does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(short(&house.call("find", 1, Some("k")).await), (Status::Done, None, true));
+    assert_eq!(house.remote.orders(), [("k".to_owned(), vec![1])]);
 }
 
 #[tokio::test]
