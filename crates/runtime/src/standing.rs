@@ -173,9 +173,9 @@ impl Trust {
     }
 
     /// After a call: how it ended. What was refused or waits for a person tells nothing about the agent's work, nor does
-    /// what somebody else stopped; and to look for what is not there is no error.
+    /// what somebody else stopped or what is told again; and to look for what is not there is no error.
     pub(crate) async fn saw(&self, agent: &AgentName, category: Category, outcome: &Outcome) {
-        let Some(moved) = self.moved.get(agent).filter(|_| self.state.is_some()) else { return };
+        let Some(moved) = self.moved.get(agent).filter(|_| self.state.is_some() && !outcome.replayed) else { return };
         let stopped = matches!(outcome.code.as_deref(), Some("cancelled" | "busy" | "runtime_failed"));
         let looked = outcome.effects.iter().all(|effect| effect.kind.is_read_only());
         match outcome.status {

@@ -11,11 +11,13 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolgate_contract::{
-    AgentName, Category, Difficulty, End, Fact, Intent, Level, Note, Outcome, Person, Principal, Score, Status,
-    TaskOutcome,
+    ActionType, AgentName, Call, Category, Difficulty, Effect, EffectKind, End, Fact, Idempotency, Intent, Level, Note,
+    Outcome, Person, Principal, SafetyClass, Score, Status, TaskOutcome, ToolDef,
 };
 use toolgate_runtime::{
     Runtime, Setup, Watch, built_in_tools,
@@ -24,6 +26,7 @@ use toolgate_runtime::{
         Store, StoreError,
         state::{SqliteState, State},
     },
+    tools::{Answer, Cx, Tool},
 };
 
 /// Keeps notes, or refuses to.
@@ -55,6 +58,26 @@ impl Store for Notes {
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wish {}
+
+/// A tool that does what is asked once.
+fn wish() -> Tool {
+    let def = ToolDef {
+        name: "wish".into(),
+        summary: "Wish.".into(),
+        description: "Wishes.".into(),
+        category: Category::FileSystem,
+        action: ActionType::CodeWrite,
+        safety: SafetyClass::Write,
+        idempotency: Idempotency::Optional,
+        ..ToolDef::default()
+    };
+    let effects = |_: &Wish| vec![Effect { kind: EffectKind::FsWrite, target: None }];
+    Tool::typed(def, effects, |_: &Cx, wish: Wish| Ok(Answer::with_text(wish, "granted")))
 }
 
 struct House {
@@ -91,7 +114,7 @@ fn house(config: &str) -> House {
         config,
         store: store.clone(),
         state: Some(state.clone()),
-        tools: built_in_tools(),
+        tools: built_in_tools().into_iter().chain([wish()]).collect(),
         hidden: Vec::new(),
         rooms: None,
         secrets: None,
@@ -152,6 +175,20 @@ async fn many_calls_that_went_well_are_one_entry() {
     }
     let known = house.known().await;
     assert_eq!(known[2..], [(files, Fact::Calls { ok: 29, failed: 1 })]);
+}
+
+#[tokio::test]
+async fn what_is_told_again_is_not_done_again() {
+    let house = house(QUICK);
+    for replayed in [false, true, true] {
+        let call = house.runtime.call(&agent(), "wish", json!({}));
+        let outcome = house.runtime.invoke(Call { key: Some("k".into()), ..call }, Watch::default()).await;
+        assert_eq!((outcome.status, outcome.replayed), (Status::Done, replayed), "{}", outcome.text);
+    }
+    let edit = json!({ "path": "a.txt", "edits": [{ "old": "missing", "new": "x" }] });
+    house.call_as("default", "edit", edit).await;
+    let calls = |ok, failed| (Some(Category::FileSystem), Fact::Calls { ok, failed });
+    assert_eq!(house.known().await, [role(), calls(1, 0), calls(0, 1)]);
 }
 
 #[tokio::test]
