@@ -100,6 +100,14 @@ impl Browser {
         self.command("POST", &format!("/element/{element}/click"), &json!({}));
     }
 
+    /// Puts the pointer on what this selector names.
+    pub fn point(&self, selector: &str) {
+        let element = json!({ ELEMENT: self.wait_for(selector) });
+        let there = json!({ "type": "pointerMove", "origin": element, "x": 0, "y": 0 });
+        let hand = json!({ "type": "pointer", "id": "hand", "actions": [there] });
+        self.command("POST", "/actions", &json!({ "actions": [hand] }));
+    }
+
     /// Types keys to whatever has the focus.
     pub fn keys(&self, keys: &str) {
         let strokes: Vec<Value> = keys

@@ -163,6 +163,26 @@ fn a_person_answers_a_question_and_sees_what_becomes_of_it() {
 }
 
 #[test]
+fn what_is_aimed_at_stays_where_it_is() {
+    let Some(browser) = Browser::start() else { return };
+    let served = Served::start();
+    let ask = |path: &str| served.call(&json!({ "tool": "write", "arguments": { "path": path, "content": "x" } }));
+    ask("first.txt");
+    browser.open(&served.link);
+    browser.press("main button");
+    browser.wait_for_text("What guards saw");
+    browser.open(&format!("{}/approvals", served.url));
+    browser.wait_for_text("first.txt");
+    browser.point("button.no");
+    ask("second.txt");
+    browser.wait_for_text("There is something new.");
+    assert!(!browser.text().contains("second.txt"), "the page changed under the pointer");
+    browser.point("h1");
+    browser.wait_for_text("second.txt");
+    assert!(!browser.text().contains("There is something new."), "it was said and is no longer so");
+}
+
+#[test]
 fn no_page_has_a_barrier() {
     let Some(browser) = Browser::start() else { return };
     let served = Served::start();

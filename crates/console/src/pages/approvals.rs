@@ -76,7 +76,8 @@ impl Card {
         let line = |line: DiffLine| match line {
             DiffLine::Gone(text) => ("gone", "- ", Text(text)),
             DiffLine::New(text) => ("new", "+ ", Text(text)),
-            DiffLine::Around(text) => ("around", "", Text(text)),
+            // A line that stays has its blank already; a second one puts it below those that change.
+            DiffLine::Around(text) => ("around", if text.starts_with(' ') { " " } else { "" }, Text(text)),
         };
         let mut votes: Vec<_> = approval
             .votes
