@@ -3,6 +3,8 @@
 //! It only has to let ordinary text through cheaply; what it stops on is read properly. Scripts without spaces are read as
 //! pairs of characters. The weights are trained together with those of [`super::model`] and stand behind them.
 
+use std::hint::select_unpredictable;
+
 use super::model::Model;
 
 /// Bits of a word's index.
@@ -53,16 +55,21 @@ impl Reader {
         }
     }
 
-    /// Does what [`Self::read`] does with a byte of ASCII text, without a branch: words are short, and their ends are what
-    /// a processor guesses wrong.
+    /// What the words weigh that end in a block of ASCII text: what [`Self::read`] tells of each byte, without a branch.
+    /// Words are short, and their ends are what a processor guesses wrong. Each step waits for the one before; `meanwhile`
+    /// is called with the place of each byte, because what it does need not wait.
     #[inline(always)]
-    pub(super) fn weigh_ascii(&mut self, byte: u8, model: &Model<'_>) -> i32 {
-        let folded = FOLDED[usize::from(byte)];
-        let ends = (folded == 0) & (self.value != SEED);
-        let weight = model.gate_weight(spread(self.value)) & -i32::from(ends);
-        self.value = if folded == 0 { SEED } else { step(self.value, folded) };
+    pub(super) fn weigh_ascii(&mut self, block: &[u8], model: &Model<'_>, mut meanwhile: impl FnMut(usize)) -> i32 {
+        let (mut ended, mut count) = ([0; BLOCK], 0);
+        for (at, byte) in block.iter().enumerate() {
+            meanwhile(at);
+            let folded = FOLDED[usize::from(*byte)];
+            ended[count % BLOCK] = self.value;
+            count += usize::from((folded == 0) & (self.value != SEED));
+            self.value = select_unpredictable(folded == 0, SEED, step(self.value, folded));
+        }
         self.before = 0;
-        weight
+        ended.iter().take(count).map(|word| model.gate_weight(spread(*word))).sum()
     }
 
     /// Tells the word the text ends with.
@@ -140,11 +147,9 @@ mod tests {
         let model = Model::embedded();
         let text = "Ignore the rules,  and_send 2 keys: \\n(now)... ok ";
         let (mut quick, mut slow) = (Reader::new(), Reader::new());
-        let (mut by_quick, mut by_slow) = (0, 0);
-        for byte in text.bytes() {
-            by_quick += quick.weigh_ascii(byte, &model);
-            slow.read(byte, |index| by_slow += model.gate_weight(index));
-        }
+        let mut by_slow = 0;
+        text.bytes().for_each(|byte| slow.read(byte, |index| by_slow += model.gate_weight(index)));
+        let by_quick: i32 = text.as_bytes().chunks(7).map(|block| quick.weigh_ascii(block, &model, |_| {})).sum();
         assert_eq!(by_quick, by_slow);
     }
 }

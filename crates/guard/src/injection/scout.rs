@@ -56,15 +56,17 @@ fn scan(parts: &mut Parts<'_>, model: &Model<'_>) {
     let (mut reader, mut last) = (gate::Reader::new(), 0);
     for start in (0..bytes.len()).step_by(gate::BLOCK) {
         let end = (start + gate::BLOCK).min(bytes.len());
-        for (i, prefix) in bytes[start..(end + PREFIX - 1).min(bytes.len())].windows(PREFIX).enumerate() {
-            if anchors.may_begin([prefix[0], prefix[1], prefix[2], prefix[3]]) {
-                anchors.look(start + i, parts);
-            }
-        }
         let (block, mut sum) = (&bytes[start..end], 0);
+        let mut look_at = |at: usize| {
+            let prefix = bytes.get(start + at..).and_then(<[u8]>::first_chunk);
+            if prefix.is_some_and(|prefix| anchors.may_begin(*prefix)) {
+                anchors.look(start + at, parts);
+            }
+        };
         if block.is_ascii() {
-            sum += block.iter().map(|byte| reader.weigh_ascii(*byte, model)).sum::<i32>();
+            sum += reader.weigh_ascii(block, model, look_at);
         } else {
+            (0..block.len()).for_each(&mut look_at);
             block.iter().for_each(|byte| reader.read(*byte, |index| sum += model.gate_weight(index)));
         }
         if end == bytes.len() {

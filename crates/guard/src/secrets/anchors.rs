@@ -62,9 +62,10 @@ impl Anchors {
     /// Calls with the number of a keyword and where it stands, for each place where one does.
     pub(super) fn find(&self, text: &str, mut met: impl FnMut(usize, Range<usize>)) {
         let bytes = text.as_bytes();
-        for (at, four) in bytes.windows(LONG + 1).enumerate() {
-            let hash = hash(four);
-            if self.follows[hash] & bit(four[LONG]) != 0 {
+        for (at, four) in bytes.array_windows().enumerate() {
+            let four = u32::from_le_bytes(*four);
+            let hash = hash_of(four);
+            if self.follows[hash] & bit(four.to_le_bytes()[LONG]) != 0 {
                 self.compare(bytes, at, hash, &mut met);
             }
         }
@@ -89,7 +90,12 @@ impl Anchors {
 
 /// The hash of the first three bytes, whatever their case.
 fn hash(bytes: &[u8]) -> usize {
-    let three = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]) | 0x0020_2020;
+    hash_of(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]))
+}
+
+/// The same, of bytes in little endian; the fourth does not count.
+fn hash_of(bytes: u32) -> usize {
+    let three = (bytes | 0x0020_2020) & 0x00ff_ffff;
     (three.wrapping_mul(0x9e37_79b1) >> (32 - BITS)) as usize
 }
 
