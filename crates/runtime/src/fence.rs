@@ -166,7 +166,9 @@ impl Fence {
     fn notes(&self, path: &Path, is_link: bool, roots: &[PathBuf], found: &mut Found) -> bool {
         let spelt = spellings(path, roots);
         let meant = |rule: &&Closed| {
-            let is_open = rule.except.iter().any(|open| path.starts_with(open));
+            // What lies beside an open file is closed one by one: a cover over their directory would be over it too.
+            let is_open =
+                rule.except.iter().any(|open| path.starts_with(open) || (rule.read && open.starts_with(path)));
             let matches = |below: &&Path| rule.paths.iter().any(|it| it.matches(below.as_os_str().as_bytes()));
             !is_open && spelt.iter().any(matches)
         };
@@ -350,6 +352,29 @@ mod tests {
         check(FileAccess::Write, EffectKind::FsRead, false, true);
         check(FileAccess::Write, EffectKind::FsWrite, false, false);
         check(FileAccess::Read, EffectKind::FsWrite, true, false);
+    }
+
+    #[test]
+    fn a_yes_to_one_file_of_a_directory_opens_that_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        fs::create_dir_all(at("s/t")).unwrap();
+        for name in ["s/a", "s/b", "s/t/c"] {
+            fs::write(at(name), "").unwrap();
+        }
+        let check = |read: bool, open: &str, closed: &[&str], kept: &[&str]| {
+            let mut fence = fence(&[("s/**", read)]);
+            fence.closed[0].except.push(at(open));
+            let found = fence.find(std::slice::from_ref(&root)).unwrap();
+            let all = |names: &[&str]| names.iter().map(|name| at(name)).collect::<Vec<_>>();
+            assert_eq!(found, Found { closed: all(closed), kept: all(kept) }, "{open}");
+        };
+        check(true, "s/a", &["s/b", "s/t"], &[]);
+        check(true, "s/t/c", &["s/a", "s/b"], &[]);
+        check(true, "s", &[], &[]);
+        // Whoever may make files beside it would do more than was asked about.
+        check(false, "s/a", &[], &["s"]);
     }
 
     #[test]
