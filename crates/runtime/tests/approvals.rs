@@ -280,10 +280,10 @@ async fn a_call_that_waits_goes_on_when_somebody_answers() {
 
 #[tokio::test]
 async fn of_two_who_race_for_one_yes_one_gets_it() {
-    let rounds = std::env::var("TOOLGATE_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(50);
+    const ROUNDS: u32 = 1_000;
     let one = house("");
     let other = house_in(one.kept.clone(), "", one.count.clone(), "Counts.");
-    for round in 1..=rounds {
+    for round in 1..=ROUNDS {
         let id = one.pending("save", at("a")).await;
         one.yes("ann", &id).await;
         let (first, second) = tokio::join!(one.call("save", at("a")), other.call("save", at("a")));
