@@ -59,18 +59,27 @@
   }
 
   if (main.dataset.live) {
-    const events = new EventSource("/api/events");
+    let events = null;
     const soon = () => {
       if (main.dataset.live) due ??= setTimeout(refresh, Number(main.dataset.slow || 200));
     };
-    for (const name of [...main.dataset.live.split(" "), "missed"]) events.addEventListener(name, soon);
-    events.addEventListener("error", () => {
-      said.textContent = "The console does not answer; trying again.";
+    const listen = () => {
+      events = new EventSource("/api/events");
+      for (const name of [...main.dataset.live.split(" "), "missed"]) events.addEventListener(name, soon);
+      events.addEventListener("error", () => {
+        said.textContent = "The console does not answer; trying again.";
+      });
+      // What happened before this page began to listen, or while it could not, was not told.
+      events.addEventListener("open", () => {
+        said.textContent = "";
+        soon();
+      });
+    };
+    // A browser has six connections to a site, for all its pages: one that nobody looks at gives its own back.
+    document.addEventListener("visibilitychange", () => {
+      events?.close();
+      if (!document.hidden && main.dataset.live) listen();
     });
-    // What happened before this page began to listen, or while it could not, was not told.
-    events.addEventListener("open", () => {
-      said.textContent = "";
-      soon();
-    });
+    if (!document.hidden) listen();
   }
 }

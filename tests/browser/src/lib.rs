@@ -89,6 +89,12 @@ impl Browser {
         self.command("POST", "/url", &json!({ "url": url }));
     }
 
+    /// Goes on in another tab.
+    pub fn another_tab(&self) {
+        let made = self.command("POST", "/window/new", &json!({ "type": "tab" }));
+        self.command("POST", "/window", &json!({ "handle": made["handle"] }));
+    }
+
     /// Where it is.
     pub fn address(&self) -> String {
         self.command("GET", "/url", &Value::Null).as_str().unwrap_or_default().to_owned()

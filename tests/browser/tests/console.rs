@@ -183,6 +183,28 @@ fn what_is_aimed_at_stays_where_it_is() {
 }
 
 #[test]
+fn as_many_tabs_as_somebody_likes_are_answered() {
+    let Some(browser) = Browser::start() else { return };
+    let served = Served::start();
+    browser.open(&served.link);
+    browser.press("main button");
+    browser.wait_for_text("What guards saw");
+    for _ in 0..8 {
+        browser.open(&format!("{}/calls", served.url));
+        browser.wait_for_text("No call fits.");
+        // What a browser does with a tab that is behind another, and a headless one does not.
+        browser.run(
+            "Object.defineProperty(document, 'hidden', { value: true });
+             document.dispatchEvent(new Event('visibilitychange'))",
+        );
+        browser.another_tab();
+    }
+    browser.open(&format!("{}/calls", served.url));
+    served.call(&json!({ "tool": "hash_text", "arguments": { "text": "live" } }));
+    browser.wait_for_text("hash_text");
+}
+
+#[test]
 fn no_page_has_a_barrier() {
     let Some(browser) = Browser::start() else { return };
     let served = Served::start();
