@@ -195,6 +195,19 @@ fn tokens_are_made_listed_rotated_and_revoked() {
 }
 
 #[test]
+fn nobody_is_two_people_by_two_spellings_of_a_name() {
+    let bench = Bench::new();
+    bench.run(&["tokens", "add", "--person", "ann"]).exits(0);
+    for name in ["Ann", "ann ", "\u{430}nn", "a\u{ff4e}n"] {
+        let ran = bench.run(&["tokens", "add", "--person", name]).exits(3);
+        assert!(ran.stderr.contains("name_taken") && ran.stdout.is_empty(), "{name}: {ran}");
+    }
+    bench.run(&["tokens", "add", "--person", "ann"]).exits(0);
+    bench.run(&["tokens", "add", "--person", "anna"]).exits(0);
+    assert_eq!(bench.run(&["tokens", "list"]).exits(0).json().as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn no_token_lets_an_agent_decide_or_a_person_pose_as_a_user() {
     let bench = Bench::new();
     for scope in ["read", "approve", "admin"] {

@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
 use toolgate_contract::{Digest, Fault, LoginCode, Note, Person, Principal, Scope, Token};
+use toolgate_guard::names;
 use toolgate_store::{Store, state::State};
 
 /// How long a login code opens the console.
@@ -71,6 +72,7 @@ impl Tokens<'_> {
             let message = format!("{who} cannot have a token for `{scope}`");
             return Err(Fault::refused("scope_not_theirs", message, format!("Choose among {theirs}.")));
         }
+        self.check_distinct(&principal).await?;
         let secret = secret()?;
         let token = Token {
             id: format!("tok_{}", &random()?[..12]),
@@ -133,6 +135,24 @@ impl Tokens<'_> {
         let note = Note { at_ms: now_ms, kind: "login", by, subject: person.to_string(), detail: json!({}) };
         self.store.note(note).await?;
         Ok(Some(person))
+    }
+
+    /// Where two people are needed, two spellings of one name must not do: nobody's name looks like another's.
+    async fn check_distinct(&self, principal: &Principal) -> Result<(), Fault> {
+        let Principal::Person(person) = principal else { return Ok(()) };
+        let name = person.to_string();
+        let known = self.state.tokens().await?.into_iter().filter_map(|token| match token.principal {
+            Principal::Person(known) => Some(known.to_string()),
+            Principal::Agent(_) => None,
+        });
+        let alike = |known: &String| *known != name && names::collide(known.trim(), name.trim()).is_some();
+        match known.into_iter().find(alike) {
+            None => Ok(()),
+            Some(known) => {
+                let message = format!("`{name}` looks like `{known}`, who has a token");
+                Err(Fault::refused("name_taken", message, "Write the name as it is known, or choose another."))
+            }
+        }
     }
 
     async fn find(&self, id: &str) -> Result<Token, Fault> {
