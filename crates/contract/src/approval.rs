@@ -213,6 +213,10 @@ pub struct GrantTerms {
     pub agent: AgentName,
     /// For which tool.
     pub tool: String,
+    /// The hash of the definition it was given for: what is defined otherwise by now is not covered. None was kept once,
+    /// and such a grant covers nothing.
+    #[serde(default)]
+    pub definition: Option<Digest>,
     /// For which calls.
     pub covers: Covers,
     /// How many times.

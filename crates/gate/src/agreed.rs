@@ -28,6 +28,8 @@ pub struct Wanted<'a> {
     pub by: &'a Principal,
     /// Which tool.
     pub tool: &'a str,
+    /// The hash of its definition.
+    pub definition: &'a Digest,
     /// Its class.
     pub class: SafetyClass,
     /// The arguments as they came: what is filled in is the definition's, which the question names.
@@ -64,14 +66,16 @@ impl Agreed {
     }
 
     /// By a grant, if it covers the call. Where two people are needed no grant does, and what spends money or acts with
-    /// rights an agent does not have is granted call by call. Nobody grants what they call for themselves.
+    /// rights an agent does not have is granted call by call. Nobody grants what they call for themselves, nor what they
+    /// have not seen: a tool whose definition changed is another one.
     pub fn by_grant(grant: &Grant, wanted: &Wanted<'_>) -> Option<Self> {
         let terms = &grant.terms;
         let is_covered = match &terms.covers {
             Covers::Exactly(question) => question == wanted.question,
             Covers::Arguments(patterns) => wanted.class < SafetyClass::Financial && covers(patterns, wanted.arguments),
         };
-        let is_theirs = terms.agent == *wanted.agent && terms.tool == wanted.tool;
+        let is_known = terms.tool == wanted.tool && terms.definition.as_ref() == Some(wanted.definition);
+        let is_theirs = terms.agent == *wanted.agent && is_known;
         let is_own = matches!(wanted.by, Principal::Person(person) if *person == terms.by);
         (is_theirs && is_covered && !is_own).then_some(Self { question: *wanted.question, people: 1 })
     }
@@ -151,12 +155,13 @@ mod tests {
     fn a_grant_is_for_one_agent_one_tool_and_what_it_covers() {
         let check = |terms: GrantTerms, class: SafetyClass, people: u8, expected: bool| {
             let (question, agent, arguments) = (Digest::of(b"q"), AgentName::from("coder"), json!({ "path": "src/a" }));
+            let definition = &Digest::of(b"d");
             let grant = Grant { id: GrantId("g".into()), terms, left: 1, created_ms: 0, revoked: None };
             let is_permitted = |by: &Principal| {
-                let wanted =
-                    Wanted { question: &question, agent: &agent, by, tool: "write", class, arguments: &arguments };
+                let (question, agent, arguments) = (&question, &agent, &arguments);
+                let wanted = Wanted { question, agent, by, tool: "write", definition, class, arguments };
                 let agreed = Agreed::by_grant(&grant, &wanted);
-                agreed.is_some_and(|agreed| asking(people).agreed(&question, &agreed).is_ok())
+                agreed.is_some_and(|agreed| asking(people).agreed(question, &agreed).is_ok())
             };
             let bob = Principal::Person(Person::from("bob"));
             for by in [&Principal::Agent(agent.clone()), &bob] {
@@ -167,6 +172,7 @@ mod tests {
         let terms = |agent: &str, tool: &str, covers: Covers| GrantTerms {
             agent: AgentName::from(agent),
             tool: tool.into(),
+            definition: Some(Digest::of(b"d")),
             covers,
             uses: 1,
             until_ms: None,
@@ -184,5 +190,10 @@ mod tests {
         check(terms("coder", "write", matching("src/*")), SafetyClass::Network, 1, true);
         check(terms("coder", "write", matching("doc/*")), SafetyClass::Write, 1, false);
         check(terms("coder", "write", matching("src/*")), SafetyClass::Financial, 1, false);
+        for definition in [Some(Digest::of(b"other")), None] {
+            for covers in [exactly(), matching("src/*")] {
+                check(GrantTerms { definition, ..terms("coder", "write", covers) }, SafetyClass::Write, 1, false);
+            }
+        }
     }
 }

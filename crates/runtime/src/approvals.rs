@@ -349,6 +349,10 @@ impl Approvals {
         if matches!(&terms.covers, Covers::Arguments(patterns) if patterns.keys().any(|path| path.is_empty())) {
             return Err(Fault::failed("no_argument", "a pattern names no argument", "Write `path=src/**`."));
         }
+        if terms.definition.is_none() {
+            let message = format!("nobody says which definition of tool `{}` is meant", terms.tool);
+            return Err(Fault::failed("no_definition", message, "Grant it with the hash of the tool's definition."));
+        }
         let (by, subject) = (Principal::Person(terms.by.clone()), format!("{}:{}", terms.agent, terms.tool));
         self.note("granted", Some(by), &subject, json!({ "terms": terms })).await?;
         let grant = self.state.grant(terms, self.now()).await?;

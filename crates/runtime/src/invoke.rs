@@ -439,6 +439,7 @@ async fn ask(
         agent: &call.agent,
         by: &call.by,
         tool: &call.tool,
+        definition: &entry.digest,
         class: meaning.class,
         arguments: &call.arguments,
     };

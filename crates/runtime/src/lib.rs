@@ -40,8 +40,8 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{
-    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Outcome, Person, Principal, Risk, SafetyClass,
-    ToolDef, WebRequest, WebResponse,
+    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Grant, Outcome, Person, Principal, Risk,
+    SafetyClass, ToolDef, WebRequest, WebResponse,
 };
 use toolgate_guard::{definition::Found, secrets::Redactor};
 
@@ -395,6 +395,18 @@ impl Runtime {
     pub fn catalog(&self) -> Vec<Listed> {
         self.house.refresh();
         self.house.catalog().iter().map(Listed::of).collect()
+    }
+
+    /// The hash of the definition a tool has now; none if there is no such tool.
+    pub fn definition(&self, tool: &str) -> Option<Digest> {
+        self.house.refresh();
+        self.house.catalog().get(tool).map(|entry| entry.digest)
+    }
+
+    /// Was a standing yes given for another definition of its tool? Of a tool that is not here nobody can say.
+    pub fn is_stale(&self, grant: &Grant) -> bool {
+        let given_for = grant.terms.definition;
+        given_for.is_none() || self.definition(&grant.terms.tool).is_some_and(|now| given_for != Some(now))
     }
 
     /// Asks a connection for its own address, as a call through it would, and gives what answered.

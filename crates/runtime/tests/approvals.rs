@@ -147,7 +147,8 @@ impl House {
         until_ms: Option<u64>,
     ) -> Result<toolgate_contract::Grant, Fault> {
         let (agent, by) = (AgentName::from("default"), Person::from("ann"));
-        let terms = GrantTerms { agent, tool: tool.into(), covers, uses, until_ms, by, reason: String::new() };
+        let (tool, definition, reason) = (tool.to_owned(), self.runtime.definition(tool), String::new());
+        let terms = GrantTerms { agent, tool, definition, covers, uses, until_ms, by, reason };
         self.runtime.approvals().unwrap().grant(terms).await
     }
 }
@@ -359,6 +360,21 @@ async fn a_grant_is_for_what_it_names_as_often_as_it_says() {
     assert_eq!(short(&house.call("save", at("lib/a")).await), PENDING);
     let left: Vec<_> = approvals.grants(None).await.unwrap().into_iter().map(|grant| (grant.id, grant.left)).collect();
     assert_eq!(left, [(revoked.id, 9), (grant.id, 0)]);
+}
+
+/// Whoever granted something has seen what it was then.
+#[tokio::test]
+async fn a_grant_is_for_the_tool_as_it_was_defined() {
+    let house = house("");
+    let grant = house.grant("save", &[("path", "**")], 9).await;
+    assert!(!house.runtime.is_stale(&grant));
+    let house = house.again("", "Counts otherwise.");
+    assert_eq!(short(&house.call("save", at("a")).await), PENDING);
+    assert!(house.runtime.is_stale(&grant));
+    let house = house.again("", "Counts.");
+    assert_eq!(short(&house.call("save", at("a")).await), DONE);
+    let nothing = house.granting("no_such_tool", Covers::Arguments(Default::default()), 1, None).await;
+    assert_eq!(nothing.unwrap_err().code, "no_definition");
 }
 
 #[tokio::test]

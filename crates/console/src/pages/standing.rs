@@ -52,8 +52,8 @@ struct EffectRow {
     word: Text,
 }
 
-impl From<Grant> for GrantRow {
-    fn from(grant: Grant) -> Self {
+impl GrantRow {
+    fn of(grant: &Grant, is_stale: bool) -> Self {
         let covers = match &grant.terms.covers {
             Covers::Exactly(digest) => vec![Text(format!("exactly {digest}"))],
             Covers::Arguments(patterns) => {
@@ -72,8 +72,9 @@ impl From<Grant> for GrantRow {
             reason: Text(grant.terms.reason.clone()),
             state: match () {
                 () if grant.revoked.is_some() => "revoked",
-                () if grant.holds(now_ms()) => "holds",
-                () => "over",
+                () if !grant.holds(now_ms()) => "over",
+                () if is_stale => "stale",
+                () => "holds",
             },
         }
     }
@@ -107,7 +108,7 @@ pub(super) async fn page(State(shared): State<Shared>, Extension(caller): Extens
     render(&StandingPage {
         frame: Frame::new("Grants and effects", "standing", &caller),
         may: caller.may(Scope::Admin),
-        grants: grants.into_iter().map(GrantRow::from).collect(),
+        grants: grants.iter().map(|grant| GrantRow::of(grant, shared.runtime.is_stale(grant))).collect(),
         effects: effects.into_iter().take(100).map(EffectRow::from).collect(),
     })
 }

@@ -16,6 +16,7 @@ pub(crate) async fn grant(stage: &Stage, tool: &str, text: &str) -> Grant {
     let terms = GrantTerms {
         agent: AgentName::from("default"),
         tool: tool.to_owned(),
+        definition: stage.runtime.definition(tool),
         covers: Covers::Arguments([("text".to_owned(), text.to_owned())].into()),
         uses: 3,
         until_ms: None,

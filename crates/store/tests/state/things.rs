@@ -81,6 +81,7 @@ pub(crate) fn terms(uses: u32) -> GrantTerms {
     GrantTerms {
         agent: coder(),
         tool: "git.push".to_owned(),
+        definition: Some(Digest::of(b"git.push")),
         covers: Covers::Arguments(BTreeMap::from([("/remote".to_owned(), "origin".to_owned())])),
         uses,
         until_ms: Some(NOW + 60_000),

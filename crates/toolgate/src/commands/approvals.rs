@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::Value;
 use toolgate_contract::{
-    AgentName, Answer, Approval, ApprovalId, ApprovalState, Covers, Effect, Fault, Grant, GrantId, GrantTerms, Scope,
+    AgentName, Answer, Approval, ApprovalId, ApprovalState, Covers, Effect, Fault, Grant, GrantId, GrantTerms,
+    Question, Scope,
 };
 use toolgate_guard::{clean::hidden::is_unseen, shell::ir::visible};
 use toolgate_runtime::{
@@ -86,7 +88,7 @@ enum Command {
     /// Say yes in advance
     ///
     /// Either to one call that was asked about, again and again, or to calls of a tool whose every argument matches a
-    /// pattern: `*` stands for anything but `/`, `**` for anything.
+    /// pattern: `*` stands for anything but `/`, `**` for anything. It is over when the definition of the tool changes.
     Grant {
         /// The call that was asked about
         #[arg(conflicts_with_all = ["agent", "tool", "patterns"])]
@@ -149,20 +151,23 @@ async fn run(command: Command, opened: &Opened) -> Result<(), Problem> {
         Command::Approve { ids, reason } => answer(questions, opened, &ids, Answer::Yes, &reason).await,
         Command::Deny { ids, reason } => answer(questions, opened, &ids, Answer::No, &reason).await,
         Command::Grant { id, agent, tool, patterns, times, span, reason } => {
-            let (agent, tool, covers) = match (id, agent, tool) {
+            let (agent, tool, definition, covers) = match (id, agent, tool) {
                 (Some(id), _, _) => {
                     let asked = questions.show(&ApprovalId(id.clone())).await?.ok_or_else(|| unknown(&id))?;
-                    (asked.question.agent, asked.question.tool, Covers::Exactly(asked.question.digest))
+                    let Question { agent, tool, definition, digest, .. } = asked.question;
+                    (agent, tool, definition, Covers::Exactly(digest))
                 }
                 (None, Some(agent), Some(tool)) => {
-                    (AgentName::from(&*agent), tool, Covers::Arguments(read(&patterns)?))
+                    let definition = opened.runtime.definition(&tool).ok_or_else(|| not_here(&tool))?;
+                    (AgentName::from(&*agent), tool, definition, Covers::Arguments(read(&patterns)?))
                 }
                 _ => return Err(Problem::usage("name a call that was asked about, or `--agent` and `--tool`")),
             };
             let span = u64::try_from(setup::span(&span)?.as_millis()).unwrap_or(u64::MAX);
             let until_ms = Some(setup::now_ms().saturating_add(span));
             let by = person::acting(&*opened.state, Scope::Approve).await?;
-            let terms = GrantTerms { agent, tool, covers, uses: times, until_ms, by, reason };
+            let definition = Some(definition);
+            let terms = GrantTerms { agent, tool, definition, covers, uses: times, until_ms, by, reason };
             let grant = questions.grant(terms).await?;
             show::line(&format!(
                 "{} is granted {times} times: `toolgate approvals revoke {}` takes it back",
@@ -171,6 +176,8 @@ async fn run(command: Command, opened: &Opened) -> Result<(), Problem> {
         }
         Command::Grants { agent, json } => {
             let grants = questions.grants(agent.as_deref().map(AgentName::from)).await?;
+            let listed = |grant: Grant| Listed { stale: opened.runtime.is_stale(&grant), grant };
+            let grants: Vec<Listed> = grants.into_iter().map(listed).collect();
             if show::wants_json(json) { show::json(&grants) } else { grants_page(&grants, setup::now_ms()) }
         }
         Command::Revoke { id } => {
@@ -281,8 +288,17 @@ fn exact(text: &str) -> String {
     })
 }
 
-fn grants_page(grants: &[Grant], now_ms: u64) -> Result<(), Problem> {
-    let row = |grant: &Grant| {
+/// What was said in advance, as it is listed.
+#[derive(Debug, Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    grant: Grant,
+    /// It was said about another definition of the tool, and covers nothing.
+    stale: bool,
+}
+
+fn grants_page(grants: &[Listed], now_ms: u64) -> Result<(), Problem> {
+    let row = |Listed { grant, stale }: &Listed| {
         let terms = &grant.terms;
         let covers = match &terms.covers {
             Covers::Exactly(question) => format!("the call {}", ApprovalId::of(question, 1)),
@@ -290,7 +306,11 @@ fn grants_page(grants: &[Grant], now_ms: u64) -> Result<(), Problem> {
                 patterns.iter().map(|(path, pattern)| format!("{path}={pattern}")).collect::<Vec<_>>().join(" ")
             }
         };
-        let state = if grant.holds(now_ms) { "holds" } else { "over" };
+        let state = match grant.holds(now_ms) {
+            true if *stale => "stale",
+            true => "holds",
+            false => "over",
+        };
         let left = format!("{}/{}", grant.left, terms.uses);
         [
             grant.id.to_string(),
@@ -312,6 +332,11 @@ fn read(patterns: &[String]) -> Result<BTreeMap<String, String>, Problem> {
     };
     let wrong = |text: &String| Problem::usage(format!("`{text}` is not ARGUMENT=PATTERN"));
     patterns.iter().map(|text| pair(text).ok_or_else(|| wrong(text))).collect()
+}
+
+fn not_here(tool: &str) -> Fault {
+    let remedy = "List them with `toolgate tools`; of a tool of another program, name a call that was asked about.";
+    Fault::failed("unknown_tool", format!("there is no tool `{tool}` here whose definition could be looked at"), remedy)
 }
 
 fn unknown(id: &str) -> Fault {
