@@ -149,7 +149,8 @@ impl Asked {
 ///
 /// Every value in the arguments must match the pattern of its dotted path, where `*` stands for any one part, and every
 /// pattern must match something: what nobody named is not covered. In a pattern `*` stands for any run of characters but
-/// `/`, and `**` for any run at all. A value that goes up a directory again is elsewhere than where it begins: it is
+/// `/`, and `**` for any run at all; in a URL `*` also stays within a name of the host, of the path and of what follows, so
+/// that `https://*.example.com/**` is about hosts of `example.com` alone. A value that goes up a directory again is elsewhere than where it begins: it is
 /// covered by `**` alone, or where it is spelt out.
 pub fn covers(patterns: &BTreeMap<String, String>, arguments: &Value) -> bool {
     let mut leaves = Vec::new();
@@ -197,6 +198,8 @@ fn climbs(text: &str) -> bool {
 
 /// Does the pattern match the whole text? One pass over the text for each star that is tried again: never exponential.
 fn matches(pattern: &str, text: &str) -> bool {
+    // A URL has other borders too, some of them only to some of those who read it.
+    let borders: &[char] = if text.contains("://") { &['/', '\\', '?', '#', '@'] } else { &['/'] };
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     // Where the pattern may stand after each character of the text.
     let mut states = vec![false; pattern.len() + 1];
@@ -206,7 +209,7 @@ fn matches(pattern: &str, text: &str) -> bool {
         let mut next = vec![false; pattern.len() + 1];
         for (at, _) in states.iter().enumerate().filter(|(_, on)| **on) {
             match pattern.get(at) {
-                Some('*') if is_double(&pattern, at) || c != '/' => next[at] = true,
+                Some('*') if is_double(&pattern, at) || !borders.contains(&c) => next[at] = true,
                 Some('*') | None => {}
                 Some(expected) if *expected == c => next[at + 1] = true,
                 Some(_) => {}
@@ -325,6 +328,14 @@ mod tests {
         check("a*b*c", "aXbY", false);
         check("", "", true);
         check("", "a", false);
+        for host in ["www", "a.b", "www-1", "x:1"] {
+            check("https://*.example.com/**", &format!("https://{host}.example.com/a?b#c@d"), true);
+        }
+        for elsewhere in ["evil.com/", "evil.com#", "evil.com?", "evil.com\\", "a@evil.com/", "a@evil", "a:b@evil"] {
+            check("https://*.example.com/**", &format!("https://{elsewhere}.example.com/"), false);
+        }
+        check("https://a.example/*", "https://a.example/b?c", false);
+        check("ann@*", "ann@b?c#d@e\\f", true);
         let long = "a".repeat(2_000);
         check(&"*a".repeat(200), &format!("{long}b"), false);
     }
