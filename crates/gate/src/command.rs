@@ -246,7 +246,9 @@ mod tests {
             Effect::on(EffectKind::Privileged, "sudo"),
         ];
         assert_eq!((effects.as_slice(), risk), (expected.as_slice(), Risk::Critical));
-        let many: String = (0..100).map(|n| format!(" f{n}")).collect();
+        let most: String = (0..MAX_EFFECTS).map(|n| format!(" f{n}")).collect();
+        assert_eq!(meant(&agent, &script(&format!("rm{most}"))).effects.len(), MAX_EFFECTS);
+        let many: String = (0..=MAX_EFFECTS).map(|n| format!(" f{n}")).collect();
         let effects = meant(&agent, &script(&format!("rm{many}; touch a"))).effects;
         assert_eq!(
             effects,
@@ -265,10 +267,18 @@ mod tests {
         {
             assert_eq!(told(push), (GitLevel::Full, vec![ActionType::VcsPush]), "{push}");
         }
-        for fetch in ["git fetch", "git clone https://e.org/x", "git log; git pull", "git remote update"] {
+        for fetch in [
+            "git fetch",
+            "git clone https://e.org/x",
+            "git log; git pull",
+            "git remote update",
+            "git archive --remote=e.org HEAD",
+        ] {
             assert_eq!(told(fetch), (GitLevel::ReadAndBranch, Vec::new()), "{fetch}");
         }
-        for local in ["git log", "git commit -m push", "git remote -v", "git", "echo git push", "ls"] {
+        for local in
+            ["git log", "git archive HEAD", "git commit -m push", "git remote -v", "git", "echo git push", "ls"]
+        {
             assert_eq!(told(local), (GitLevel::LocalOnly, Vec::new()), "{local}");
         }
     }

@@ -655,7 +655,8 @@ mod tests {
     fn variables() -> Value {
         json!({
             "agent": { "name": "coder", "level": "standard", "roles": ["dev", "release"] },
-            "args": { "path": "docs/a.md", "count": 3, "ratio": 0.5, "force": true, "nothing": null, "tags": [], "opts": {"k": [1]} },
+            "args": { "path": "docs/a.md", "count": 3, "ratio": 0.5, "force": true, "nothing": null, "tags": [], "opts": {"k": [1]}, "alike": {"k": [1.0]}, "unlike": {"k": [2]}, "more": {"k": [1], "l": 1},
+                      "large": 9_007_199_254_740_993_i64, "less": 9_007_199_254_740_992_i64 },
             "tool": "write",
             "action": "code:write",
             "class": "write",
@@ -690,6 +691,10 @@ mod tests {
         check("args.tags == []", Ok(true));
         check("args.opts.k == [1.0]", Ok(true));
         check("args.opts == args.opts", Ok(true));
+        check("args.opts == args.alike", Ok(true));
+        check("args.opts == args.unlike", Ok(false));
+        check("args.opts == args.more", Ok(false));
+        check("args.more == args.opts", Ok(false));
         check("agent.roles == ['dev', 'ops']", Ok(false));
         check("'it\\' == 'it\\'", Ok(true));
         check("\"it's\" == 'x'", Ok(false));
@@ -702,6 +707,9 @@ mod tests {
         check("args.count > 3", Ok(false));
         check("args.count >= 3", Ok(true));
         check("args.ratio < args.count", Ok(true));
+        // As floating point they would be the same.
+        check("args.large > args.less", Ok(true));
+        check("args.large == args.less", Ok(false));
     }
 
     #[test]
@@ -866,6 +874,8 @@ mod tests {
 
     #[test]
     fn length_and_depth_are_bounded() {
+        let blank = format!("true{}", " ".repeat(MAX_LENGTH - 4));
+        assert!(Condition::parse(&blank).is_ok());
         let long = format!("tool == '{}'", "x".repeat(MAX_LENGTH));
         check_parse(&long, MAX_LENGTH, "the condition is longer than 4096 bytes");
         let nested = |depth: usize| format!("{}true{}", "(".repeat(depth), ")".repeat(depth));
