@@ -68,6 +68,9 @@ impl From<&Reason> for Ground {
 pub struct Question {
     /// The hash of everything a yes would approve.
     pub digest: Digest,
+    /// The same but for the key: a no to it is a no under every key. None was kept once.
+    #[serde(default)]
+    pub deed: Option<Digest>,
     /// The call that asked first.
     pub call: CallId,
     /// The agent that wants it.

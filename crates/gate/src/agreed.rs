@@ -95,6 +95,7 @@ mod tests {
     fn approval(state: ApprovalState, yeses: &[&str], in_silence: bool) -> Approval {
         let question = Question {
             digest: Digest::of(b"q"),
+            deed: None,
             call: CallId("c".into()),
             agent: AgentName::from("coder"),
             principal: Principal::Agent(AgentName::from("coder")),

@@ -1,8 +1,8 @@
 //! Asking people: the step of the road between the decision and the deed.
 //!
 //! A question is filed under the hash of everything a yes would approve. Whoever asks the same again finds its answer: a
-//! yes is used once, by one caller; a no stands until its question would have expired, so that an agent cannot ask until
-//! somebody is tired. What people do here is in the record before it counts.
+//! yes is used once, by one caller; a no stands, under whatever key, until its question would have expired, so that an
+//! agent cannot ask until somebody is tired. What people do here is in the record before it counts.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -123,6 +123,11 @@ impl Approvals {
             Taken::Waiting(approval) => Some(approval),
             Taken::Denied(_) | Taken::None => None,
         };
+        if let (None, Some(deed)) = (&standing, question.deed)
+            && let Some(approval) = self.state.denied(deed, self.now()).await?
+        {
+            return Err(denied(&approval));
+        }
         let (asking, used) = self.use_grant(asking, wanted).await?;
         let asking = match (asking, used) {
             (Ok(permit), Some(reason)) => return Ok((permit, reason)),

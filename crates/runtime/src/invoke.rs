@@ -402,20 +402,26 @@ async fn ask(
     trip: &mut Trip,
 ) -> Result<Permit, Stop> {
     let Some(people) = &house.approvals else { return Err(nobody_to_ask(entry, &asking.reasons).into()) };
-    let bound = json!({
+    let mut bound = json!({
         "agent": call.agent,
         "tool": call.tool,
         "definition": entry.digest,
         "arguments": input,
         "workspace": house.workspace_path(&call.agent),
         "policy": house.policy_digest(),
-        "key": call.key,
     });
-    let digest = digest(&bound).map_err(|error| {
-        Fault::failed("not_canonical", format!("the call has no canonical form: {error}"), "Send plain JSON arguments.")
-    })?;
+    let named = |bound: &Value| {
+        digest(bound).map_err(|error| {
+            let message = format!("the call has no canonical form: {error}");
+            Fault::failed("not_canonical", message, "Send plain JSON arguments.")
+        })
+    };
+    let deed = named(&bound)?;
+    bound["key"] = json!(call.key);
+    let digest = named(&bound)?;
     let question = Question {
         digest,
+        deed: Some(deed),
         call: call.id.clone(),
         agent: call.agent.clone(),
         principal: call.by.clone(),

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contract::{
     ActionType, AgentName, Answer, Approval, ApprovalId, ApprovalState, Call, Category, CostTier, Covers, Digest,
-    Effect, EffectKind, Fact, Fault, GrantTerms, LatchKind, Outcome, Person, Principal, SafetyClass, Status, ToolDef,
+    Effect, EffectKind, Fact, Fault, GrantTerms, Idempotency, LatchKind, Outcome, Person, Principal, SafetyClass,
+    Status, ToolDef,
 };
 use toolgate_runtime::{
     Runtime, Setup, Watch,
@@ -86,9 +87,10 @@ fn house_in(kept: Arc<tempfile::TempDir>, config: &str, count: Arc<AtomicU32>, d
     let store = Arc::new(SqliteStore::open(&kept.path().join("data")).unwrap());
     let state: Arc<dyn State> = Arc::new(SqliteState::open(&kept.path().join("data")).unwrap());
     let of = |safety: SafetyClass| ToolDef { safety, description: description.into(), ..ToolDef::default() };
+    let idempotency = Idempotency::Optional;
     let save = counting("save", of(SafetyClass::Write), &count);
     let tools = vec![
-        Tool { def: ToolDef { description: description.into(), ..save.def.clone() }, ..save },
+        Tool { def: ToolDef { description: description.into(), idempotency, ..save.def.clone() }, ..save },
         counting("free", of(SafetyClass::Write), &count),
         counting("dear", ToolDef { cost: CostTier::Expensive, ..of(SafetyClass::Write) }, &count),
         counting("pay", of(SafetyClass::Financial), &count),
@@ -203,6 +205,14 @@ async fn a_no_is_told_with_its_reason_and_stands() {
         assert_eq!(short(&outcome), (Status::Refused, Some("approval_denied")));
         assert!(outcome.text.contains("`ann` said no") && outcome.text.contains("because"), "{}", outcome.text);
     }
+    let under = async |key: &str, path: &str| {
+        let call = house.runtime.call(&AgentName::from("default"), "save", at(path));
+        house.runtime.invoke(Call { key: Some(key.to_owned()), ..call }, Watch::default()).await
+    };
+    let keyed = under("k", "a").await;
+    assert_eq!(short(&keyed), (Status::Refused, Some("approval_denied")), "a key makes it no other deed");
+    assert!(keyed.text.contains(&id.0), "{}", keyed.text);
+    assert_eq!(short(&under("k", "b").await), PENDING);
     // Until the question would have expired: then it is asked anew.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     let again = house.pending("save", at("a")).await;

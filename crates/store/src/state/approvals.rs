@@ -132,6 +132,14 @@ pub(super) fn take(
     })
 }
 
+pub(super) fn denied(tx: &Transaction<'_>, deed: &Digest, now_ms: u64) -> Result<Option<Approval>, Trouble> {
+    let sql = "SELECT * FROM approvals
+         WHERE state = 'denied' AND (expires_ms IS NULL OR expires_ms > ?2) AND question ->> 'deed' = ?1
+         ORDER BY seq DESC LIMIT 1";
+    let found = tx.query_row(sql, params![deed.to_string(), now_ms], approval).optional()?;
+    found.map(|found| with_votes(tx, found)).transpose()
+}
+
 pub(super) fn time_out(
     tx: &Transaction<'_>,
     id: &ApprovalId,

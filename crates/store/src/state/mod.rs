@@ -55,6 +55,9 @@ pub trait State: Send + Sync {
     /// asked stays theirs, or one could approve the question of another and use the yes oneself.
     fn take(&self, question: Digest, principal: Principal, now_ms: u64) -> Answered<'_, Taken>;
 
+    /// The last no to a deed that still stands, whatever key it was asked under and by whom.
+    fn denied(&self, deed: Digest, now_ms: u64) -> Answered<'_, Option<Approval>>;
+
     /// Answers a round that still waits because its time is up. None if it no longer waits, or if time may not say this:
     /// it never says yes where the risk is high or two people are needed.
     fn time_out(&self, id: ApprovalId, answer: Answer, why: String, now_ms: u64) -> Answered<'_, Option<Approval>>;

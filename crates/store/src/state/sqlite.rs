@@ -109,6 +109,10 @@ impl State for SqliteState {
         self.ask(move |db| db.write(|tx| approvals::take(tx, &question, &principal, now_ms))).boxed()
     }
 
+    fn denied(&self, deed: Digest, now_ms: u64) -> Answered<'_, Option<Approval>> {
+        self.ask(move |db| db.read(|tx| approvals::denied(tx, &deed, now_ms))).boxed()
+    }
+
     fn time_out(&self, id: ApprovalId, answer: Answer, why: String, now_ms: u64) -> Answered<'_, Option<Approval>> {
         self.ask(move |db| db.write(|tx| approvals::time_out(tx, &id, answer, why, now_ms))).boxed()
     }

@@ -162,6 +162,21 @@ pub(crate) async fn one_no_denies_at_once(place: &dyn Place) {
     assert_eq!(take(&*state, "one", NOW + 2).await, Taken::Denied(denied));
 }
 
+pub(crate) async fn a_no_is_to_a_deed(place: &dyn Place) {
+    let state = place.open();
+    let deed = Digest::of(b"deed of one");
+    let denied = async |now_ms| state.denied(deed, now_ms).await.unwrap();
+    let asked = ask(&*state, question("one")).await;
+    let other = ask(&*state, Question { deed: Some(deed), ..question("one under another key") }).await;
+    approved(&*state, "two").await;
+    assert_eq!(denied(NOW).await, None);
+    state.vote(other.id, yes("user:bob"), NOW).await.unwrap();
+    let no = state.vote(asked.id, no("user:bob"), NOW).await.unwrap();
+    assert_eq!(denied(NOW + 59_999).await, Some(no));
+    assert_eq!(denied(NOW + 60_000).await, None);
+    assert_eq!(state.denied(Digest::of(b"deed of two"), NOW).await.unwrap(), None);
+}
+
 pub(crate) async fn nobody_approves_what_they_asked_for(place: &dyn Place) {
     let state = place.open();
     let asked = ask(&*state, question("one")).await;

@@ -35,6 +35,7 @@ suite! {
     a_question_is_asked_once_while_it_counts
     a_question_after_its_answer_is_a_new_round
     rounds_are_listed_newest_first
+    a_no_is_to_a_deed
     one_yes_is_enough_where_one_is_needed
     two_people_are_two_different_people
     one_no_denies_at_once

@@ -34,6 +34,7 @@ pub(crate) fn requester() -> Principal {
 pub(crate) fn question(name: &str) -> Question {
     Question {
         digest: Digest::of(name.as_bytes()),
+        deed: Some(Digest::of(format!("deed of {name}").as_bytes())),
         call: CallId(format!("call of {name}")),
         agent: coder(),
         principal: requester(),
