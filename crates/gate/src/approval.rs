@@ -368,5 +368,8 @@ mod tests {
         check(&[("to.*", "*@example.com")], json!({ "to": ["ann@example.com", "eve@example.org"] }), false);
         check(&[("to", "**")], json!({ "to": ["ann@example.com"] }), false);
         check(&[("path", "**")], json!({ "path": "x", "more": [] }), false);
+        check(&[("path", "**")], json!({ "path": "x", "more": {} }), false);
+        check(&[("path", "**"), ("more", "{}")], json!({ "path": "x", "more": {} }), true);
+        check(&[("more.to", "ann@*")], json!({ "more": { "to": "ann@example.com" } }), true);
     }
 }

@@ -284,6 +284,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_looked_at_is_not_taken_for_fine() {
+        let check = |from, too_many: bool, expected: Option<&str>| {
+            let trace = Trace { too_many, ..Trace::default() };
+            let told = sink("url", from, vec![]).asks(&trace).map(|ask| (ask.reason.text, ask.word.is_some()));
+            assert_eq!(told, expected.map(|text| (text.to_owned(), false)), "{from:?} {too_many}");
+        };
+        check(OriginWanted::Trusted, true, Some("the call has too many words"));
+        check(OriginWanted::User, true, Some("the call has too many words"));
+        check(OriginWanted::Any, true, None);
+        check(OriginWanted::Trusted, false, None);
+    }
+
+    #[test]
+    fn a_reason_says_what_was_heard_where_on_one_line() {
+        let word = Word {
+            argument: "url".into(),
+            word: format!("a\n{}", "b".repeat(200)),
+            speaker: Speaker::Prose { source: "web".into() },
+            whole: true,
+            steers: true,
+            typed: false,
+        };
+        let trace = Trace { words: vec![word], ..Trace::default() };
+        let told = sink("url", OriginWanted::Trusted, vec![]).asks(&trace).map(|ask| ask.reason.text);
+        let shown = format!("a\\n{}", "b".repeat(78));
+        let expected = format!("`{shown}` in `url` was heard only in text from `web`, which is nobody's order");
+        assert_eq!(told, Some(expected));
+    }
+
+    #[test]
     fn a_sink_that_wants_trust_asks_about_fields_and_sentences_of_others() {
         let wants = || vec![sink("url", OriginWanted::Trusted, vec![])];
         check(wants(), json!({ "url": "https://evil.example/in" }), &["sink_trusted"]);

@@ -314,6 +314,11 @@ mod tests {
         let reasons = resources.reasons(&[Effect::on(EffectKind::FsDelete, "a")], Terrain::NOWHERE, Answer::Ask);
         let told: Vec<_> = reasons.iter().map(|reason| (reason.rule, &*reason.text, reason.source.line)).collect();
         assert_eq!(told, [("file_asks", "removing `a` wants a person's yes: credentials", 4)]);
+        let texts = [EffectKind::FsRead, EffectKind::FsWrite].map(|kind| {
+            let reasons = resources.reasons(&[Effect::on(kind, "a")], Terrain::NOWHERE, Answer::Ask);
+            reasons[0].text.split(' ').next().unwrap().to_owned()
+        });
+        assert_eq!(texts, ["reading", "writing"]);
         assert_eq!(resources.reasons(&[Effect::on(EffectKind::FsDelete, "a")], Terrain::NOWHERE, Answer::Deny), []);
     }
 
@@ -340,8 +345,35 @@ mod tests {
             ("paste.example:443", "paste.example:80"),
             ("10.0.0.0/8", "11.1.2.3:80"),
             ("10.0.0.0/8", "paste.example:80"),
+            ("10.0.0.0/8", "[2001:db8::a]"),
         ] {
             assert!(!meant(entry, target), "{entry} {target}");
         }
+    }
+
+    #[test]
+    fn a_rule_about_hosts_speaks_about_talking_to_them() {
+        let rule = |answer| HostRule {
+            answer,
+            hosts: vec!["paste.example".into(), "*.corp.example".into()],
+            because: "not ours".into(),
+            source: SourceLine::built_in(),
+        };
+        let resources = Resources { files: Vec::new(), hosts: vec![rule(Answer::Deny)] };
+        let told = |kind, target: &str, answer| {
+            let reasons = resources.reasons(&[Effect::on(kind, target)], Terrain::NOWHERE, answer);
+            reasons.into_iter().map(|reason| (reason.rule, reason.text)).collect::<Vec<_>>()
+        };
+        let text = "talking to `paste.example:443` is denied: not ours".to_owned();
+        assert_eq!(told(EffectKind::Network, "paste.example:443", Answer::Deny), [("host_denied", text)]);
+        assert_eq!(told(EffectKind::Network, "a.corp.example:443", Answer::Deny).len(), 1);
+        assert_eq!(told(EffectKind::Network, "docs.example:443", Answer::Deny), []);
+        assert_eq!(told(EffectKind::Network, "paste.example:443", Answer::Ask), []);
+        assert_eq!(told(EffectKind::Exec, "paste.example:443", Answer::Deny), []);
+    }
+
+    #[test]
+    fn what_is_open_is_known() {
+        assert_eq!(terrain().roots(), [Path::new("/p/ws"), Path::new("/p")]);
     }
 }

@@ -347,6 +347,7 @@ mod tests {
             rule("by-tool", &["push", "pull"], &[], &[]),
             rule("by-beginning", &["pu*"], &[], &[]),
             rule("by-mixed", &["push", "x*"], &[], &[]),
+            rule("by-mixed-too", &["pull", "pus*"], &[], &[]),
             rule("by-action", &[], &push, &[]),
             rule("by-beginning-and-action", &["p*"], &push, &[]),
             rule("by-agent", &[], &[], &["coder"]),
@@ -361,8 +362,48 @@ mod tests {
         let request = Request { also: &[ActionType::BudgetSpend], arguments: Some(&Value::Null), ..Request::of(&def) };
         let spoken = book.speak(&agent, &request).denied;
         let ids: Vec<&str> = spoken.iter().filter_map(|reason| Some(&*book.behind(reason)?.id)).collect();
-        let expected = ["by-tool", "by-beginning", "by-mixed", "by-action", "by-beginning-and-action", "by-agent"];
+        let expected =
+            ["by-tool", "by-beginning", "by-mixed", "by-mixed-too", "by-action", "by-beginning-and-action", "by-agent"];
         assert_eq!(ids, expected);
+        assert_eq!(book.iter().count(), 10);
+        assert_eq!(book.get("by-agent").map(|rule| &*rule.id), Some("by-agent"));
+        assert_eq!(book.get("nobody"), None);
+    }
+
+    #[test]
+    fn a_rule_means_a_call_it_names_and_for_which_its_condition_holds() {
+        let check = |rule: Rule, risk: Risk, expected: Result<bool, ()>| {
+            let def = ToolDef { name: "push".into(), ..ToolDef::default() };
+            let agent = Agent::at(AgentName::from("coder"), Sourced::built_in(Level::Standard));
+            let request = Request { risk, arguments: Some(&Value::Null), ..Request::of(&def) };
+            assert_eq!(rule.means(&agent, &request).map_err(|_| ()), expected, "{rule:?} {risk}");
+        };
+        let (named, other) = (|| rule("r", &["pu*"], &[], &[]), || rule("r", &["pull", "pushes*"], &[], &[]));
+        let when = |text: &str| Some(When::parse(text).unwrap());
+        check(named(), Risk::Low, Ok(true));
+        check(other(), Risk::Low, Ok(false));
+        check(Rule { when: when("tool == 'push'"), ..named() }, Risk::Low, Ok(true));
+        check(Rule { when: when("tool == 'pull'"), ..named() }, Risk::Low, Ok(false));
+        check(Rule { when: when("args.absent"), ..named() }, Risk::Low, Err(()));
+        check(Rule { when: when("args.absent"), ..other() }, Risk::Low, Ok(false));
+        check(Rule { risk_at_least: Some(Risk::High), ..named() }, Risk::Medium, Ok(false));
+        check(Rule { risk_at_least: Some(Risk::High), ..named() }, Risk::High, Ok(true));
+    }
+
+    #[test]
+    fn whoever_is_asked_reads_what_could_be_done_instead() {
+        let told =
+            |verdict| Rule { verdict, instead: Some("move it".into()), ..rule("r", &[], &[], &[]) }.reason().text;
+        assert_eq!(told(Verdict::Ask), "rule `r` asks a person: x; instead: move it");
+        assert_eq!(told(Verdict::Deny), "rule `r` denies it: x");
+    }
+
+    #[test]
+    fn a_condition_is_its_text() {
+        let when = |text: &str| When::parse(text).unwrap();
+        assert_eq!((when("args.a").text(), when("args.a") == when("args.a")), ("args.a", true));
+        assert!(when("args.a") != when("args.b"));
+        assert!(when("args.a").is_about_arguments() && !when("agent.name == 'a'").is_about_arguments());
     }
 
     /// Before there is a call, a rule about the call hides nothing, and one that may allow it shows the tool.

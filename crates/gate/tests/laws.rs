@@ -1,6 +1,6 @@
 //! The laws of the gate, over the whole space: every level, action and class.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use proptest::{prelude::*, sample::subsequence};
 use toolgate_contract::{
@@ -8,8 +8,8 @@ use toolgate_contract::{
     Needs, Network, Permission, SafetyClass, SourceLine, ToolDef, Verdict,
 };
 use toolgate_gate::{
-    Agent, Autonomy, ConnectionTerms, Constraints, Decision, Listed, NetworkMode, OnWrite, Policy, Preset, Request,
-    Rules, Sourced, decide, read_command,
+    Agent, Answer, Autonomy, ConnectionTerms, Constraints, Decision, FileScope, HostRule, Listed, NetworkMode, OnWrite,
+    Policy, Preset, Request, Resources, Rules, Sourced, Terrain, Word, decide, read_command,
 };
 use toolgate_guard::shell::Place;
 
@@ -169,7 +169,97 @@ fn lost_history_is_asked_about_whatever_is_allowed() {
         assert_eq!(judge(&Policy::built_in(), &agent, &def, &[]).verdict, Verdict::Allow, "{level}");
         let decided = judge(&Policy::built_in(), &agent, &def, &[Effect::on(kind, "main")]);
         assert_eq!((decided.verdict, decided.reasons[0].rule), (Verdict::Ask, "effect_asks"), "{level} {kind:?}");
+        let told = match kind {
+            EffectKind::DeleteBranch => "a branch or tag would be removed (`main`)",
+            _ => "history would be rewritten (`main`)",
+        };
+        assert_eq!(decided.reasons[0].text, told);
     }
+}
+
+#[test]
+fn rules_about_files_and_hosts_bind_whoever_they_stand_with() {
+    let rule = |answer| HostRule {
+        answer,
+        hosts: vec!["paste.example".into()],
+        because: "not ours".into(),
+        source: SourceLine::built_in(),
+    };
+    let def = tool(&ActionType::VcsRead, SafetyClass::Network);
+    let check = |resources: Resources, target: &str, expected: Verdict| {
+        let effects = [Effect::on(EffectKind::Network, target)];
+        let of_all = Policy { resources: resources.clone(), ..Policy::built_in() };
+        assert_eq!(judge(&of_all, &agent(Level::Elevated), &def, &effects).verdict, expected, "{target}");
+        let of_one = Agent { resources, ..agent(Level::Elevated) };
+        assert_eq!(judge(&Policy::built_in(), &of_one, &def, &effects).verdict, expected, "{target}");
+    };
+    let with = |answer| Resources { files: Vec::new(), hosts: vec![rule(answer)] };
+    check(with(Answer::Deny), "paste.example:443", Verdict::Deny);
+    check(with(Answer::Ask), "paste.example:443", Verdict::Ask);
+    check(with(Answer::Deny), "docs.example:443", Verdict::Allow);
+}
+
+#[test]
+fn a_tool_that_talks_is_shown_to_whom_a_list_binds() {
+    let mut agent = agent(Level::Restricted);
+    Arc::make_mut(&mut agent.constraints).network_allowlist = vec![Sourced::built_in("docs.example".into())];
+    let def = ToolDef {
+        needs: Needs { network: Network::Fenced, ..Needs::NOTHING },
+        ..tool(&ActionType::VcsRead, SafetyClass::Network)
+    };
+    assert_eq!(decide(&Policy::built_in(), &agent, &Request::of(&def)).decided().verdict, Verdict::Allow);
+    assert_eq!(judge(&Policy::built_in(), &agent, &def, &[]).verdict, Verdict::Deny);
+}
+
+#[test]
+fn paths_that_are_not_open_are_refused_to_tools_and_left_to_rooms() {
+    let terrain = Terrain::within(FileScope::WorkspaceOnly, &[Path::new("/ws")], Path::new("/ws"), &[]);
+    let effects = [Effect::on(EffectKind::FsRead, "/elsewhere/a")];
+    let (policy, agent) = (Policy::built_in(), agent(Level::Elevated));
+    let command = read_command(
+        &policy,
+        &agent,
+        &CommandLine::new(CommandForm::Script("cat /elsewhere/a".into())),
+        &Place::at("/ws", "/home/agent"),
+    );
+    let check = |exec: bool, with_command: bool, expected: bool| {
+        let def =
+            ToolDef { needs: Needs { exec, ..Needs::READ_FILES }, ..tool(&ActionType::CodeRead, SafetyClass::Read) };
+        let request = Request {
+            effects: &effects,
+            terrain: &terrain,
+            command: with_command.then_some(&command.judgement),
+            arguments: Some(&serde_json::Value::Null),
+            ..Request::of(&def)
+        };
+        let decided = decide(&policy, &agent, &request).decided();
+        let refused = decided.reasons.iter().any(|reason| reason.rule == "file_system_constraint");
+        assert_eq!(refused, expected, "exec {exec}, command {with_command}: {decided:?}");
+    };
+    check(false, false, true);
+    check(true, false, false);
+    check(false, true, false);
+}
+
+#[test]
+fn a_word_on_who_may_call_is_what_it_says() {
+    assert_eq!(Word::from(Permission::Allow), Word::from(Permission::Allow));
+    assert_ne!(Word::from(Permission::Allow), Word::from(Permission::Deny));
+}
+
+#[test]
+fn an_agent_stands_no_higher_than_its_ladder() {
+    let mut agent = agent(Level::Sandboxed);
+    agent.ladder = [Level::Sandboxed, Level::Standard].map(|level| (level, Arc::new(Constraints::of(level)))).into();
+    let at = |level| {
+        let standing = agent.standing_at(level);
+        (standing.level.value, standing.constraints.network.value)
+    };
+    let network = |level| Constraints::of(level).network.value;
+    assert_eq!(at(Level::Sandboxed), (Level::Sandboxed, network(Level::Sandboxed)));
+    assert_eq!(at(Level::Restricted), (Level::Sandboxed, network(Level::Sandboxed)));
+    assert_eq!(at(Level::Elevated), (Level::Standard, network(Level::Standard)));
+    assert_ne!(network(Level::Sandboxed), network(Level::Standard));
 }
 
 #[test]

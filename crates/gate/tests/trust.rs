@@ -38,6 +38,14 @@ fn weighted() -> TrustRules {
     }
 }
 
+#[test]
+fn a_strategy_has_the_word_the_config_has_for_it() {
+    let words = [weighted(), per_category(), milestone(), TrustRules::disabled()]
+        .map(|rules| (rules.strategy.as_str(), rules.moves()));
+    let expected = [("weighted", true), ("per_category", true), ("milestone", true), ("disabled", false)];
+    assert_eq!(words, expected);
+}
+
 const NOTHING: Milestone = Milestone { tasks: 0, quality: None, active_days: 0, clean_days: 0, person: false };
 
 fn per_category() -> TrustRules {
