@@ -22,7 +22,7 @@ use toolgate_contract::{
 use toolgate_gate::{Agreed, ApprovalRules, Asked, Asking, Due, Permit, Step, Timeout, Wanted};
 use toolgate_store::{
     Store, StoreError,
-    state::{ApprovalFilter, Ballot, Filed, State, Taken},
+    state::{ApprovalFilter, Ballot, Filed, MOST_WAITING, State, Taken},
 };
 use toolgate_tools::{Clock, Progress, ProgressSink};
 
@@ -32,8 +32,8 @@ use crate::notify::QUEUE;
 const LOOK: Duration = Duration::from_millis(250);
 /// How often somebody who waits says so.
 const SAY: Duration = Duration::from_secs(5);
-/// Rounds looked at when time is up for some.
-const MOST: u32 = 1_000;
+/// Rounds looked at in one go when time is up for some.
+const PAGE: u32 = 100;
 
 /// Questions, answers and standing yeses.
 #[expect(missing_debug_implementations, reason = "a store behind a trait has nothing to show")]
@@ -181,8 +181,10 @@ impl Approvals {
         Ok((asking.agreed(wanted.question, &agreed), Some(reason)))
     }
 
-    async fn file(&self, question: Question) -> Result<Approval, StoreError> {
+    async fn file(&self, question: Question) -> Result<Approval, Unsettled> {
+        let agent = question.agent.clone();
         match self.state.file(question, self.now()).await? {
+            Filed::TooMany => Err(Unsettled::Refused(too_many(&agent))),
             Filed::Standing(approval) => Ok(approval),
             Filed::New(approval) => {
                 let question = &approval.question;
@@ -284,16 +286,19 @@ impl Approvals {
 
     /// Does what is due about every question that waits. Whoever serves calls this now and then.
     pub async fn tend(&self) -> Result<Vec<Event>, StoreError> {
-        let filter = ApprovalFilter { states: vec![ApprovalState::Waiting], agent: None, limit: MOST };
-        let mut events = Vec::new();
-        for approval in self.state.approvals(filter).await? {
-            let step = approval.step;
-            let after = self.look(approval).await?;
-            if after.state == ApprovalState::Waiting && after.step > step {
-                events.push(Event::Escalated(Box::new(after)));
+        let (mut events, mut seen) = (Vec::new(), None);
+        loop {
+            let page = self.state.waiting(seen, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(events) };
+            seen = Some(last.id.clone());
+            for approval in page {
+                let step = approval.step;
+                let after = self.look(approval).await?;
+                if after.state == ApprovalState::Waiting && after.step > step {
+                    events.push(Event::Escalated(Box::new(after)));
+                }
             }
         }
-        Ok(events)
     }
 
     /// Changes whenever a question is filed or answered by this program.
@@ -456,6 +461,12 @@ fn nobody_agreed() -> Fault {
         "what was agreed to is not what is asked now",
         "Ask again: the policy asks more people than before.",
     )
+}
+
+fn too_many(agent: &AgentName) -> Fault {
+    let message =
+        format!("{MOST_WAITING} questions of agent `{agent}` wait for people already, so nobody is asked this");
+    Fault::refused("too_many_questions", message, "Try again when people have answered some of them.").retryable()
 }
 
 fn denied(approval: &Approval) -> Unsettled {

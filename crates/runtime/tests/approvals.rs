@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contract::{
     ActionType, AgentName, Answer, Approval, ApprovalId, ApprovalState, Call, Category, CostTier, Covers, Digest,
-    Effect, EffectKind, Fact, Fault, GrantTerms, Idempotency, LatchKind, Outcome, Person, Principal, SafetyClass,
-    Status, ToolDef,
+    Effect, EffectKind, Fact, Fault, GrantTerms, Idempotency, LatchKind, Outcome, Person, Principal, Question,
+    SafetyClass, Status, ToolDef,
 };
 use toolgate_runtime::{
     Runtime, Setup, Watch,
     config::{Config, Sources},
     store::{
         Reader, SqliteStore,
-        state::{ApprovalFilter, SqliteState, State},
+        state::{ApprovalFilter, Filed, SqliteState, State},
     },
     tools::{Answer as Said, Cx, Tool},
 };
@@ -338,6 +338,27 @@ async fn silence_stands_for_no_words() {
         assert_eq!(short(&house.call("save", at(path)).await), DONE, "{path}");
         assert_eq!(short(&house.call("free", at(path)).await), after, "{path}");
     }
+}
+
+/// Nobody reads a flood of questions, and what waits behind it does not wait for ever.
+#[tokio::test]
+async fn a_flood_of_questions_is_refused_and_time_is_up_for_all_of_them() {
+    let house = house("approvals: { timeout: { deny_after: 1s } }");
+    let id = house.pending("save", at("0")).await;
+    let asked = house.runtime.approvals().unwrap().show(&id).await.unwrap().unwrap();
+    let state = SqliteState::open(&house.kept.path().join("data")).unwrap();
+    for n in 1..=250_u8 {
+        let agent = AgentName::from(if n < 100 { "default" } else { ["b", "c", "d"][usize::from(n % 3)] });
+        let question = Question { agent, digest: Digest::of(&[n]), ..asked.question.clone() };
+        assert!(matches!(state.file(question, asked.created_ms).await.unwrap(), Filed::New(_)), "{n}");
+    }
+    let waiting = ApprovalFilter { states: vec![ApprovalState::Waiting], agent: None, limit: 999 };
+    assert_eq!(state.approvals(waiting.clone()).await.unwrap().len(), 251);
+    assert_eq!(short(&house.call("save", at("more")).await), (Status::Refused, Some("too_many_questions")));
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    house.runtime.approvals().unwrap().tend().await.unwrap();
+    assert_eq!(state.approvals(waiting).await.unwrap(), []);
+    assert_eq!(short(&house.call("save", at("more")).await), PENDING);
 }
 
 #[tokio::test]

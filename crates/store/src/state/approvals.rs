@@ -6,7 +6,7 @@ use toolgate_contract::{
 };
 
 use super::{
-    ApprovalFilter, Ballot, Filed, Taken, VoteError,
+    ApprovalFilter, Ballot, Filed, MOST_WAITING, Taken, VoteError,
     row::{Json, Trouble, json, maybe_json, name, word},
 };
 
@@ -16,6 +16,15 @@ pub(super) fn file(tx: &Transaction<'_>, question: &Question, now_ms: u64) -> Re
         if counts && !standing.is_late(now_ms) {
             return Ok(Filed::Standing(standing));
         }
+    }
+    let waiting: u32 = tx.query_row(
+        "SELECT count(*) FROM approvals
+         WHERE state = 'waiting' AND agent = ?1 AND (expires_ms IS NULL OR expires_ms > ?2)",
+        params![&*question.agent.0, now_ms],
+        |row| row.get(0),
+    )?;
+    if waiting >= MOST_WAITING {
+        return Ok(Filed::TooMany);
     }
     let last: u32 =
         tx.query_row("SELECT coalesce(max(round), 0) FROM approvals WHERE digest = ?1", [question.digest.0], |row| {
@@ -54,6 +63,18 @@ pub(super) fn list(tx: &Transaction<'_>, filter: &ApprovalFilter) -> Result<Vec<
     )?;
     let agent = filter.agent.as_ref().map(|agent| &*agent.0);
     let rows = query.query_map(params![Json(&filter.states), agent, filter.limit], approval)?;
+    rows.map(|row| with_votes(tx, row?)).collect()
+}
+
+pub(super) fn waiting(tx: &Transaction<'_>, after: Option<&ApprovalId>, most: u32) -> Result<Vec<Approval>, Trouble> {
+    // A round keeps its end and its number, so it is known what comes after it, also when it no longer waits.
+    let mut query = tx.prepare(
+        "SELECT * FROM approvals
+         WHERE state = 'waiting' AND (?1 IS NULL OR (expires_ms IS NULL, coalesce(expires_ms, 0), seq) >
+             (SELECT expires_ms IS NULL, coalesce(expires_ms, 0), seq FROM approvals WHERE id = ?1))
+         ORDER BY expires_ms IS NULL, coalesce(expires_ms, 0), seq LIMIT ?2",
+    )?;
+    let rows = query.query_map(params![after.map(|after| &after.0), most], approval)?;
     rows.map(|row| with_votes(tx, row?)).collect()
 }
 

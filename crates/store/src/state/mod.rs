@@ -31,6 +31,10 @@ use crate::StoreError;
 
 pub use sqlite::SqliteState;
 
+/// Most questions of one agent that wait at once: nobody reads more, and whoever is asked too much says yes to be rid of
+/// it.
+pub const MOST_WAITING: u32 = 100;
+
 /// A future that gives a `T`, or says why the state could not be used.
 pub type Answered<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
@@ -39,7 +43,7 @@ pub type Answered<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 /// An error means that nothing was changed, and that nothing may be done that needed the change.
 pub trait State: Send + Sync {
     /// Asks people. While a round of the same question by the same principal waits, or its yes was not used, this is
-    /// that round.
+    /// that round. Of one agent [`MOST_WAITING`] wait at once, and no more are asked.
     fn file(&self, question: Question, now_ms: u64) -> Answered<'_, Filed>;
 
     /// One round.
@@ -47,6 +51,9 @@ pub trait State: Send + Sync {
 
     /// Rounds, the newest first.
     fn approvals(&self, filter: ApprovalFilter) -> Answered<'_, Vec<Approval>>;
+
+    /// Rounds that wait, those whose time is over first in front, those without an end last: so many after this one.
+    fn waiting(&self, after: Option<ApprovalId>, most: u32) -> Answered<'_, Vec<Approval>>;
 
     /// A person answers. One no denies; the last yes that is needed approves.
     fn vote(&self, id: ApprovalId, vote: Ballot, now_ms: u64) -> BoxFuture<'_, Result<Approval, VoteError>>;
@@ -184,15 +191,8 @@ pub enum Filed {
     New(Approval),
     /// It was asked before, and that round still counts.
     Standing(Approval),
-}
-
-impl Filed {
-    /// The round, new or not.
-    pub fn approval(&self) -> &Approval {
-        match self {
-            Self::New(approval) | Self::Standing(approval) => approval,
-        }
-    }
+    /// Nobody is asked: too much of this agent waits already.
+    TooMany,
 }
 
 /// Which rounds to list.

@@ -100,6 +100,10 @@ impl State for SqliteState {
         self.ask(move |db| db.read(|tx| approvals::list(tx, &filter))).boxed()
     }
 
+    fn waiting(&self, after: Option<ApprovalId>, most: u32) -> Answered<'_, Vec<Approval>> {
+        self.ask(move |db| db.read(|tx| approvals::waiting(tx, after.as_ref(), most))).boxed()
+    }
+
     fn vote(&self, id: ApprovalId, ballot: Ballot, now_ms: u64) -> BoxFuture<'_, Result<Approval, VoteError>> {
         let voted = self.ask(move |db| db.write(|tx| approvals::vote(tx, &id, &ballot, now_ms)));
         async move { voted.await? }.boxed()

@@ -10,8 +10,8 @@ use toolgate_contract::{
 use toolgate_store::{
     StoreError,
     state::{
-        Account, ApprovalFilter, CompleteError, Completed, EffectFilter, Filed, Reservation, Reserved, State, Taken,
-        Ticket, VoteError,
+        Account, ApprovalFilter, CompleteError, Completed, EffectFilter, Filed, MOST_WAITING, Reservation, Reserved,
+        State, Taken, Ticket, VoteError,
     },
 };
 
@@ -116,6 +116,41 @@ pub(crate) async fn rounds_are_listed_newest_first(place: &dyn Place) {
     assert_eq!(list(waiting).await, ["three", "one"]);
     let ended = ApprovalFilter { states: vec![ApprovalState::Denied, ApprovalState::Used], ..every_round() };
     assert_eq!(list(ended).await, ["two"]);
+}
+
+pub(crate) async fn of_one_agent_so_many_questions_wait_and_no_more(place: &dyn Place) {
+    let state = place.open();
+    let numbered = |n: u32| question(&n.to_string());
+    for n in 0..MOST_WAITING {
+        ask(&*state, numbered(n)).await;
+    }
+    let file = async |question: Question, now_ms| state.file(question, now_ms).await.unwrap();
+    assert_eq!(file(question("more"), NOW).await, Filed::TooMany);
+    assert!(matches!(file(numbered(0), NOW).await, Filed::Standing(_)), "it is asked already");
+    ask(&*state, Question { agent: AgentName::from("other"), ..question("theirs") }).await;
+    state.vote(ApprovalId::of(&numbered(7).digest, 1), no("user:bob"), NOW).await.unwrap();
+    ask(&*state, question("more")).await;
+    assert_eq!(file(question("still more"), NOW).await, Filed::TooMany);
+    assert!(matches!(file(question("still more"), NOW + 60_000).await, Filed::New(_)), "the others are late");
+}
+
+pub(crate) async fn what_waits_is_given_by_its_end_and_in_pages(place: &dyn Place) {
+    let state = place.open();
+    for (name, end) in [("b", Some(20)), ("d", Some(30)), ("e", None), ("a", Some(10)), ("c", Some(20)), ("f", None)] {
+        ask(&*state, Question { expires_ms: end.map(|end| NOW + end), ..question(name) }).await;
+    }
+    let id = |name: &str| ApprovalId::of(&Digest::of(name.as_bytes()), 1);
+    state.vote(id("d"), yes("user:bob"), NOW).await.unwrap();
+    let check = async |after: Option<&str>, most: u32, expected: &[&str]| {
+        let page = state.waiting(after.map(id), most).await.unwrap();
+        let names: Vec<_> = page.into_iter().map(|round| round.id).collect();
+        assert_eq!(names, expected.iter().map(|name| id(name)).collect::<Vec<_>>(), "{after:?}");
+    };
+    check(None, 9, &["a", "b", "c", "e", "f"]).await;
+    check(None, 2, &["a", "b"]).await;
+    check(Some("b"), 2, &["c", "e"]).await;
+    check(Some("d"), 2, &["e", "f"]).await;
+    check(Some("f"), 2, &[]).await;
 }
 
 pub(crate) async fn one_yes_is_enough_where_one_is_needed(place: &dyn Place) {

@@ -11,7 +11,7 @@ use tempfile::{TempDir, tempdir};
 use toolgate_contract::{Cost, LatchKind};
 use toolgate_store::{
     SqliteStore, Store, StoreError,
-    state::{SqliteState, State, VoteError},
+    state::{Filed, SqliteState, State, VoteError},
 };
 
 use crate::things::{NOW, account, code, coder, every_round, evidence, question, reservation, terms, token, yes};
@@ -161,8 +161,10 @@ async fn a_damaged_page_is_an_error() {
 /// Adds to every table.
 async fn touch_everything(dir: &Path) -> Result<(), StoreError> {
     let state = SqliteState::open(dir)?;
-    let asked = state.file(question("two"), NOW).await?.approval().id.clone();
-    match state.vote(asked, yes("user:bob"), NOW).await {
+    let (Filed::New(asked) | Filed::Standing(asked)) = state.file(question("two"), NOW).await? else {
+        panic!("too many")
+    };
+    match state.vote(asked.id, yes("user:bob"), NOW).await {
         Err(VoteError::Store(error)) => return Err(error),
         voted => voted.map(drop).unwrap(),
     }

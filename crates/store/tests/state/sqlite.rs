@@ -36,6 +36,8 @@ suite! {
     a_question_after_its_answer_is_a_new_round
     rounds_are_listed_newest_first
     a_no_is_to_a_deed
+    of_one_agent_so_many_questions_wait_and_no_more
+    what_waits_is_given_by_its_end_and_in_pages
     one_yes_is_enough_where_one_is_needed
     two_people_are_two_different_people
     one_no_denies_at_once
