@@ -874,6 +874,7 @@ mod tests {
 
     #[test]
     fn length_and_depth_are_bounded() {
+        check_parse("3-1 == 2", 1, "expected an operator or the end, found the number `-1`");
         let blank = format!("true{}", " ".repeat(MAX_LENGTH - 4));
         assert!(Condition::parse(&blank).is_ok());
         let long = format!("tool == '{}'", "x".repeat(MAX_LENGTH));

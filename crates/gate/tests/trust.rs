@@ -252,6 +252,19 @@ fn a_score_falls_with_errors_and_with_what_people_think() {
     assert_eq!(have(&busy), 900 + 750 + 2_500);
     let failing = busy.calls(0, 0, 1);
     assert_eq!(have(&failing), 900 + 750 + 2_500 * 10 / 11);
+    let rules = TrustRules { decay: Decay::default(), ..weighted() };
+    let failed = Story::default().tasks(0, 3, Difficulty::Hard, 800).failures(0, 9);
+    let needs = &failed.stand(&rules, Level::Standard, 1).next[0].needs;
+    assert_eq!(**needs, [Need::Score { have: 900 + 2_500 * 3 / 12 + 2_500 * 3 / 12, want: 8_000 }]);
+}
+
+#[test]
+fn praise_that_is_enough_is_enough_at_once() {
+    let praise = || Fact::Feedback { task: None, rating: score(900) };
+    let story = Story::default().tasks(0, 6, Difficulty::Easy, 1_000).add(0, praise()).add(0, praise());
+    assert_eq!(story.stand(&weighted(), Level::Sandboxed, 0).level(Category::Web), Level::Sandboxed);
+    let story = story.add(0, praise());
+    assert_eq!(story.stand(&weighted(), Level::Sandboxed, 0).level(Category::Web), Level::Restricted);
 }
 
 #[test]
@@ -455,6 +468,15 @@ fn what_follows_an_error_does_not_undo_its_step() {
 }
 
 #[test]
+fn errors_cost_nothing_more_when_things_go_well() {
+    let story = Story::default().calls(0, 0, 10);
+    let standing = story.stand(&weighted(), Level::Standard, 0);
+    assert_eq!((standing.because.len(), standing.level(Category::Web)), (1, Level::Restricted));
+    let standing = story.calls(1, 1, 0).stand(&weighted(), Level::Standard, 1);
+    assert_eq!((standing.because.len(), standing.level(Category::Web)), (1, Level::Restricted));
+}
+
+#[test]
 fn nothing_is_earned_on_a_day_that_cost_a_step() {
     let fell = (0, Level::Sandboxed, "2 errors among the 2 calls and tasks of a week are more than 15 %");
     let story = Story::default().failures(0, 2).tasks(0, 9, Difficulty::Hard, 900);
@@ -531,6 +553,15 @@ fn a_level_that_was_earned_is_earned_again_every_interval() {
     // Work of that time keeps it.
     let story = busy(rising().tasks(100, 20, Difficulty::Medium, 800), 8..200);
     story.check(&milestone(), Level::Sandboxed, 199, &steps[..2]);
+    // In no days nothing is earned, and nothing is looked at for ever.
+    let rules = TrustRules { decay: Decay { interval_days: Some(0), ..Decay::default() }, ..milestone() };
+    rising().check(&rules, Level::Sandboxed, 400, &[]);
+    // Days without a stain are counted from the beginning.
+    let clean = Milestone { tasks: 1, clean_days: 3, ..NOTHING };
+    let strategy = Strategy::Milestone { steps: [(Step::SandboxedToRestricted, Sourced::built_in(clean))].into() };
+    let rules = TrustRules { strategy, decay: Decay { interval_days: Some(5), ..Decay::default() } };
+    let story = (0..=10).fold(Story::default(), |story, day| story.tasks(day, 1, Difficulty::Easy, 1_000));
+    assert_eq!(story.stand(&rules, Level::Sandboxed, 10).because.len(), 1);
     // A level that was given is not asked about.
     busy(Story::default(), 0..200).check(&milestone(), Level::Standard, 199, &[]);
 }
