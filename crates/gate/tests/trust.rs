@@ -232,6 +232,33 @@ fn a_score_takes_one_step_at_a_time_and_new_evidence_for_each() {
 }
 
 #[test]
+fn what_one_step_took_is_not_taken_for_the_next() {
+    let level = |tasks| {
+        let story = Story::default().tasks(0, tasks, Difficulty::Hard, 1_000);
+        story.stand(&weighted(), Level::Sandboxed, 0).level(Category::Web)
+    };
+    assert_eq!([4, 5, 12, 13].map(level), [Level::Sandboxed, Level::Restricted, Level::Restricted, Level::Standard]);
+}
+
+#[test]
+fn a_score_may_want_a_person_for_any_step() {
+    let step = Sourced::built_in(Threshold { score: 4_000, person: true });
+    let steps = [(Step::SandboxedToRestricted, step)].into();
+    let rules = TrustRules { strategy: Strategy::Weighted { weights: WEIGHTS, steps }, decay: Decay::default() };
+    let story = Story::default().tasks(0, 5, Difficulty::Hard, 1_000);
+    let standing = story.stand(&rules, Level::Sandboxed, 0);
+    assert_eq!((standing.because.len(), standing.pending.len()), (0, 1));
+    let agreed = story.add(0, Fact::Promotion { to: Level::Restricted }).stand(&rules, Level::Sandboxed, 0);
+    assert_eq!(agreed.level(Category::Web), Level::Restricted);
+}
+
+#[test]
+fn a_level_that_was_given_is_kept_by_another_agent_of_the_name() {
+    let story = Story::default().add(0, identity(Part::Model, "one")).add(1, identity(Part::Model, "other"));
+    story.check(&milestone(), Level::Standard, 2, &[]);
+}
+
+#[test]
 fn a_score_falls_with_errors_and_with_what_people_think() {
     let have = |story: &Story| match &*story.stand(&weighted(), Level::Standard, 1).next {
         [Next { needs, .. }] => match **needs {
