@@ -416,6 +416,65 @@ fn a_file_to_be_asked_about_is_asked_about_by_name_and_closed_to_whoever_does_no
     }
 }
 
+/// A name that is free is kept as well as one that is taken.
+#[test]
+fn a_file_that_may_not_be_written_is_not_made_by_programs() {
+    let make = |path: &str| {
+        format!(
+            "import os\ntry:\n    os.makedirs(os.path.dirname({path:?}), exist_ok=True)\n    open({path:?}, 'w').write('x')\n    \
+             print('made')\nexcept OSError as error: print('refused')\n"
+        )
+    };
+    for access in ["[write]", "[read, write]"] {
+        let scene = Scene::new();
+        let rule = format!("{{ deny: {access}, paths: [.github/workflows/**, conf/new], because: they run }}");
+        scene.configure(&elevated(""), &format!("policy: {{ files: [{rule}] }}"));
+        for _ in 0..2 {
+            assert_eq!(scene.python(&make(".github/workflows/a.yml")), "refused", "{access}");
+            assert_eq!(scene.python(&make("conf/new")), "refused", "{access}");
+            assert_eq!(scene.python(&make("conf/other/a")), "made", "{access}");
+        }
+        assert!(!scene.at("project/ws/.github").exists() && !scene.at("project/ws/conf/new").exists(), "{access}");
+    }
+}
+
+/// Whoever removes a link takes the rule away from what it leads to.
+#[test]
+fn a_link_whose_target_no_rule_names_starts_nothing() {
+    let scene = Scene::new();
+    scene.put("project/ws/real/token", SECRET);
+    symlink("real/token", scene.at("project/ws/.token")).unwrap();
+    let rule = |paths: &str| format!("policy: {{ files: [{{ deny: [read], paths: [{paths}], because: keys }}] }}");
+    scene.configure(&elevated(""), &rule(".token"));
+    let refused = scene.call("shell", &json!({ "script": "true" })).refused("files_not_closed");
+    assert!(refused["message"].as_str().unwrap().contains("real/token"), "{refused}");
+    scene.configure(&elevated(""), &rule(".token, real/token"));
+    assert_eq!(scene.python(&opening("real/token", "r")), "Permission denied");
+}
+
+#[test]
+fn a_rule_whose_path_leads_through_a_link_is_no_rule() {
+    let scene = Scene::new();
+    scene.put("project/ws/releases/42/secret.yaml", SECRET);
+    symlink("releases/42", scene.at("project/ws/current")).unwrap();
+    for (path, is_wrong) in [
+        ("current/secret.yaml", true),
+        ("current/*.yaml", true),
+        ("releases/42/secret.yaml", false),
+        ("current", false),
+    ] {
+        scene.configure(
+            &elevated(""),
+            &format!("policy:\n  files: [{{ deny: [read], paths: ['{path}'], because: keys }}]"),
+        );
+        let ran = scene.call("shell", &json!({ "script": "true" }));
+        let told = ran.to_string();
+        assert_eq!(told.contains("leads through the link `current`"), is_wrong, "{path}: {told}");
+        assert_eq!(told.contains("toolgate.yaml:8"), is_wrong, "{path}: {told}");
+        assert_eq!(told.contains("`current` leads to `releases/42`"), is_wrong, "{path}: {told}");
+    }
+}
+
 #[test]
 fn rules_that_cannot_be_kept_start_nothing() {
     let scene = Scene::new();

@@ -23,6 +23,9 @@ const LARGEST: usize = 1024 * 1024;
 pub struct PathPattern {
     text: String,
     regex: Regex,
+    /// The names before the first that stands for others, where the pattern is about the whole path.
+    beginning: PathBuf,
+    is_literal: bool,
 }
 
 impl PathPattern {
@@ -81,12 +84,28 @@ impl PathPattern {
             .dfa_size_limit(LARGEST)
             .build()
             .map_err(|_| "it is too large".to_owned())?;
-        Ok(Self { text: text.to_owned(), regex })
+        let is_plain = |part: &&&str| is_whole && !part.contains(['*', '?']);
+        let beginning: PathBuf = parts.iter().take_while(is_plain).collect();
+        let is_literal = parts.iter().all(|part| is_plain(&part));
+        Ok(Self { text: text.to_owned(), regex, beginning, is_literal })
     }
 
     /// As it is written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The one path it means, with what is below; none if there could be several.
+    pub fn literal(&self) -> Option<&Path> {
+        self.is_literal.then_some(&self.beginning)
+    }
+
+    /// The directories it names on the way to what it means, the first of them first.
+    pub fn on_the_way(&self) -> Vec<&Path> {
+        let steps = self.beginning.ancestors().skip(usize::from(self.is_literal));
+        let mut steps: Vec<&Path> = steps.filter(|step| !step.as_os_str().is_empty()).collect();
+        steps.reverse();
+        steps
     }
 
     /// Is this path meant, or something it lies below? It is relative, and its dots are resolved.
@@ -169,6 +188,22 @@ mod tests {
         check("src/*/x", &["src/a/x", "src/a/x/y"], &["src/x", "src/a/b/x"]);
         check("a/**", &["a", "a/b"], &["b/a", "ab"]);
         check("**/a/**", &["a", "x/a", "x/a/b"], &["ab", "x/ab"]);
+    }
+
+    #[test]
+    fn what_a_pattern_spells_out_is_known() {
+        let check = |pattern: &str, literal: Option<&str>, on_the_way: &[&str]| {
+            let parsed = PathPattern::parse(pattern).unwrap();
+            assert_eq!(parsed.literal(), literal.map(Path::new), "{pattern}");
+            assert_eq!(parsed.on_the_way(), on_the_way.iter().map(Path::new).collect::<Vec<_>>(), "{pattern}");
+        };
+        check("./a/b/**", Some("a/b"), &["a"]);
+        check("a/b/c/", Some("a/b/c"), &["a", "a/b"]);
+        check("a/**", Some("a"), &[]);
+        check("a/b/*.yml", None, &["a", "a/b"]);
+        check("a/**/b", None, &["a"]);
+        check("**/a/b", None, &[]);
+        check(".env", None, &[]);
     }
 
     #[test]

@@ -12,11 +12,11 @@ use std::{
 };
 
 use toolgate_contract::{Effect, EffectKind, Fault, Files};
-use toolgate_gate::{Agent, Answer, FileAccess, FileScope, HostRule, Policy, Resources, Terrain};
-use toolgate_guard::path_pattern::spellings;
+use toolgate_gate::{Agent, Answer, FileAccess, FileRule, FileScope, HostRule, Policy, Resources, Terrain};
+use toolgate_guard::path_pattern::{PathPattern, spellings};
 use toolgate_tools::{Closed, Protected, Workspace};
 
-use crate::config::{AgentSettings, Directory};
+use crate::config::{AgentSettings, ConfigError, Directory};
 
 /// Most entries of directories that are looked at before a program starts.
 const MOST_ENTRIES: usize = 300_000;
@@ -134,6 +134,7 @@ impl Fence {
         let mut left: Vec<PathBuf> = roots.to_vec();
         // Also from the workspace where all of the project is looked through: a rule means the same file in either.
         let spelt_from = [roots, &self.open].concat();
+        let vacant = self.vacant(&spelt_from);
         while let Some(dir) = left.pop() {
             // Looked into, and gone into: a directory may permit one and not the other.
             let entries = match fs::read_dir(&dir).and_then(|entries| dir.join(".").metadata().map(|_| entries)) {
@@ -154,16 +155,34 @@ impl Fence {
                 }
                 let kind = entry.file_type().map_err(|error| cannot_look(&dir, &error))?;
                 let path = entry.path();
-                if self.notes(&path, kind.is_symlink(), &spelt_from, &mut found) && kind.is_dir() {
+                if vacant.contains(&path) {
+                    continue;
+                }
+                if self.notes(&path, kind.is_symlink(), &spelt_from, &mut found)? && kind.is_dir() {
                     left.push(path);
                 }
             }
         }
+        found.kept.extend(vacant);
         found.settle()
     }
 
+    /// Where a rule lets nobody write, and nothing is yet. An empty directory is nothing too: it may be the one that a
+    /// room has put there to keep the place.
+    fn vacant(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        let mut vacant = Vec::new();
+        for rule in self.closed.iter().filter(|rule| rule.write) {
+            for below in rule.paths.iter().filter_map(PathPattern::literal) {
+                let named = roots.iter().map(|root| root.join(below));
+                vacant.extend(named.filter(|path| !rule.except.iter().any(|open| path.starts_with(open))));
+            }
+        }
+        vacant.retain(|path| is_vacant(path));
+        vacant
+    }
+
     /// Notes a path that a rule speaks about. Says whether what is below it is still to be looked at.
-    fn notes(&self, path: &Path, is_link: bool, roots: &[PathBuf], found: &mut Found) -> bool {
+    fn notes(&self, path: &Path, is_link: bool, roots: &[PathBuf], found: &mut Found) -> Result<bool, Fault> {
         let spelt = spellings(path, roots);
         let meant = |rule: &&Closed| {
             // What lies beside an open file is closed one by one: a cover over their directory would be over it too.
@@ -174,23 +193,58 @@ impl Fence {
         };
         let mut rules = self.closed.iter().filter(meant).peekable();
         if rules.peek().is_none() {
-            return true;
+            return Ok(true);
         }
         // A mount covers a file, not a link: of a link with a closed name, what it leads to is closed. One that cannot be
         // followed leads nowhere, out, or into a directory that is closed itself.
         let real = if is_link { path.canonicalize().ok() } else { Some(path.to_owned()) };
         let Some(real) = real.filter(|real| roots.iter().any(|root| real.starts_with(root) && real != root)) else {
-            return false;
+            return Ok(false);
         };
         let is_closed = rules.any(|rule| rule.read);
+        // Whoever removes the link takes the rule away from what it leads to.
+        if is_link && !self.names(&real, is_closed, roots) {
+            return Err(leads_on(path, &real));
+        }
         if is_closed {
             found.closed.push(real);
         } else {
             found.kept.push(real);
         }
         // In what may be looked into there may be something that may not.
-        !is_closed
+        Ok(!is_closed)
     }
+
+    /// Does a rule mean this by a name of its own, and not by that of a link?
+    fn names(&self, real: &Path, for_reading: bool, roots: &[PathBuf]) -> bool {
+        let spelt = spellings(real, roots);
+        let mut rules = self.closed.iter().filter(|rule| if for_reading { rule.read } else { rule.write });
+        rules.any(|rule| spelt.iter().any(|below| rule.paths.iter().any(|it| it.matches(below.as_os_str().as_bytes()))))
+    }
+}
+
+/// The rules whose path leads through a link from a directory that is open to an agent. A program is kept from files, and
+/// no walk through them comes by there.
+pub(crate) fn through_links<'r>(
+    directories: &Directories,
+    rules: impl Iterator<Item = &'r FileRule>,
+) -> Vec<ConfigError> {
+    let roots = directories.terrain(FileScope::Full).roots().to_vec();
+    let mut errors = Vec::new();
+    for rule in rules {
+        for pattern in &rule.paths {
+            let steps = roots.iter().flat_map(|root| pattern.on_the_way().into_iter().map(move |step| (root, step)));
+            let mut links = steps.filter(|(root, step)| root.join(step).is_symlink());
+            let Some((root, link)) = links.next() else { continue };
+            let real = root.join(link).canonicalize().unwrap_or_default();
+            let leads = real.strip_prefix(root).unwrap_or(&real).display();
+            let message = format!("`{pattern}` leads through the link `{}`", link.display());
+            let remedy = format!("Write the real path: `{}` leads to `{leads}`.", link.display());
+            let (file, line) = (rule.source.file.clone(), rule.source.line);
+            errors.push(ConfigError { file, line, column: 0, message, remedy, snippet: None });
+        }
+    }
+    errors
 }
 
 /// Files that rules speak about, by their real paths.
@@ -222,6 +276,13 @@ impl Found {
     }
 }
 
+fn is_vacant(path: &Path) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(there) => there.is_dir() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
+        Err(error) => is_nothing(&error),
+    }
+}
+
 fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -229,6 +290,15 @@ fn is_nothing(error: &io::Error) -> bool {
 fn cannot_look(dir: &Path, error: &io::Error) -> Fault {
     let message = format!("it cannot be seen which files of `{}` rules speak about: {error}", dir.display());
     Fault::refused("files_not_closed", message, "Try again, then ask the operator.")
+}
+
+fn leads_on(link: &Path, real: &Path) -> Fault {
+    let message = format!(
+        "no program is started: a rule speaks about the link `{}` and none about `{}`, where it leads",
+        link.display(),
+        real.display()
+    );
+    Fault::refused("files_not_closed", message, "Ask the operator to name what the link leads to in the rule too.")
 }
 
 fn too_many(why: String) -> Fault {
@@ -242,8 +312,7 @@ mod tests {
 
     use rustix::thread::{CapabilitySet, CapabilitySets};
     use toolgate_contract::{AgentName, Level, SourceLine};
-    use toolgate_gate::{FileRule, Sourced};
-    use toolgate_guard::path_pattern::PathPattern;
+    use toolgate_gate::Sourced;
 
     use super::*;
 
@@ -298,6 +367,9 @@ mod tests {
         check(&files, &[("**/y/.env", true), ("secrets/a", false)], &["x/y/.env"], &["secrets/a"]);
         check(&files, &[("secrets", true), ("secrets/a", false)], &["secrets", "x/secrets"], &[]);
         check(&files, &[], &[], &[]);
+        // What is named and not there is kept, so that nobody makes it; so is what a room has put there instead.
+        check(&["a"], &[(".github/workflows/**", false), ("b/c", true)], &[], &[".github/workflows", "b/c"]);
+        check(&["a"], &[(".env", true), ("b/*.yml", false)], &[], &[]);
         // What may be looked into and not changed may hold what may not be looked into.
         check(&["keep/a", "keep/b/.env"], &[("keep/**", false), (".env", true)], &["keep/b/.env"], &["keep"]);
     }
@@ -399,10 +471,24 @@ mod tests {
 
     #[test]
     fn of_a_link_with_a_closed_name_it_is_closed_where_it_leads() {
-        check(&["real", ".env -> real"], &[(".env", true)], &["real"], &[]);
+        check(&["real", ".env -> real"], &[(".env", true), ("real", true)], &["real"], &[]);
+        check(&["real", ".env -> real"], &[(".env", false), ("real", false)], &[], &["real"]);
         check(&["a", ".env -> /etc/hostname"], &[(".env", true)], &[], &[]);
         check(&["a", ".env -> gone"], &[(".env", true)], &[], &[]);
         check(&["d/x", "in -> d"], &[("in/x", true)], &[], &[]);
+    }
+
+    /// Whoever removes the link takes the rule away from what it leads to.
+    #[test]
+    fn a_link_is_followed_only_to_what_a_rule_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::write(root.join("real"), "").unwrap();
+        symlink("real", root.join(".env")).unwrap();
+        for rules in [&[(".env", true)][..], &[(".env", false)], &[(".env", true), ("real", false)]] {
+            let refused = fence(rules).find(std::slice::from_ref(&root)).unwrap_err();
+            assert_eq!(refused.code, "files_not_closed", "{rules:?}");
+        }
     }
 
     #[test]

@@ -216,6 +216,12 @@ impl Runtime {
         for (agent, settings) in &config.agents {
             let opened = Directories::open(settings, &config.protected, &hidden)
                 .map_err(|fault| OpenError::Workspace { agent: agent.clone(), fault })?;
+            let own = config.policy.agents.get(agent).map(|agent| &agent.resources);
+            let rules = [Some(&config.policy.resources), own].into_iter().flatten().flat_map(|it| &it.files);
+            let linked = fence::through_links(&opened, rules);
+            if !linked.is_empty() {
+                return Err(OpenError::Config(linked));
+            }
             directories.insert(agent.clone(), opened);
         }
         let policy_digest = config.digest()?;

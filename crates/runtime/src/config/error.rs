@@ -52,7 +52,10 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "error: {}", self.message)?;
         let Some(snippet) = &self.snippet else {
-            writeln!(f, " --> {}", self.file)?;
+            match self.line {
+                0 => writeln!(f, " --> {}", self.file)?,
+                line => writeln!(f, " --> {}:{line}", self.file)?,
+            }
             return write!(f, "  = {}", self.remedy);
         };
         let number = self.line.to_string();
