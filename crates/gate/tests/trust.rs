@@ -286,6 +286,16 @@ fn a_score_falls_with_errors_and_with_what_people_think() {
 }
 
 #[test]
+fn what_speaks_against_a_step_is_forgotten_after_a_quarter() {
+    let rules = TrustRules { decay: Decay::default(), ..weighted() };
+    let rated = |hundredths| Fact::Feedback { task: None, rating: score(hundredths) };
+    let story = Story::default().failures(0, 9).add(0, rated(100)).failures(50, 12);
+    let story = story.tasks(95, 3, Difficulty::Hard, 800).add(95, rated(900));
+    let needs = &story.stand(&rules, Level::Standard, 96).next[0].needs;
+    assert_eq!(**needs, [Need::Score { have: 900 + 2_500 * 3 / 15 + 2_500 * 3 / 15 + 160, want: 8_000 }]);
+}
+
+#[test]
 fn praise_that_is_enough_is_enough_at_once() {
     let praise = || Fact::Feedback { task: None, rating: score(900) };
     let story = Story::default().tasks(0, 6, Difficulty::Easy, 1_000).add(0, praise()).add(0, praise());
