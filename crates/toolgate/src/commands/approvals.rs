@@ -88,7 +88,9 @@ enum Command {
     /// Say yes in advance
     ///
     /// Either to one call that was asked about, again and again, or to calls of a tool whose every argument matches a
-    /// pattern: `*` stands for anything but `/`, `**` for anything. It is over when the definition of the tool changes.
+    /// pattern: `*` stands for anything but `/`, and in a URL for anything but `/`, `?`, `#`, `@` and `\`; `**` stands
+    /// for anything. A value with `..` in it is never matched, unless the pattern is `**` alone or spells it out. The grant
+    /// covers nothing once the definition of the tool changes.
     Grant {
         /// The call that was asked about
         #[arg(conflicts_with_all = ["agent", "tool", "patterns"])]
