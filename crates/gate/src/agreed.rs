@@ -145,6 +145,7 @@ mod tests {
         check(used(&["ann"]), b"q", 2, false);
         check(used(&["ann"]), b"other", 1, false);
         check(used(&[]), b"q", 1, false);
+        assert!(Agreed::by_approval(&used(&[])).is_none(), "nobody said yes");
         check(approval(ApprovalState::Used, &[], true), b"q", 1, true);
         check(approval(ApprovalState::Used, &[], true), b"q", 2, false);
         for state in [ApprovalState::Waiting, ApprovalState::Approved, ApprovalState::Denied, ApprovalState::Expired] {
