@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::OsString,
     path::{Path, PathBuf},
+    process::ExitCode,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -86,6 +87,19 @@ impl Place {
         let store = Arc::new(SqliteStore::open(&sources.data_dir)?);
         let state: Arc<dyn State> = Arc::new(SqliteState::open(&sources.data_dir)?);
         Ok(Opened { runtime: runtime(config, sources, store.clone(), Some(state.clone()))?, store, state })
+    }
+
+    /// Opens everything, does some work with it, and closes it however that went.
+    pub(crate) fn with_house(
+        &self,
+        work: impl AsyncFnOnce(&Opened) -> Result<(), Problem>,
+    ) -> Result<ExitCode, Problem> {
+        let opened = self.open("default", None)?;
+        let executor = executor()?;
+        let done = executor.block_on(work(&opened));
+        executor.block_on(opened.store.close())?;
+        executor.shutdown_timeout(PATIENCE);
+        done.map(|()| ExitCode::SUCCESS)
     }
 
     /// Opens a runtime whose policy is only tried: nothing is written, nothing is remembered, and what its rules say about

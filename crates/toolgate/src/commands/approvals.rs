@@ -10,10 +10,7 @@ use toolgate_contract::{
     Question, Scope,
 };
 use toolgate_guard::{clean::hidden::is_unseen, shell::ir::visible};
-use toolgate_runtime::{
-    approvals::Approvals as Questions,
-    store::{Store as _, state::ApprovalFilter},
-};
+use toolgate_runtime::{approvals::Approvals as Questions, store::state::ApprovalFilter};
 
 use crate::{
     person,
@@ -132,13 +129,8 @@ enum Command {
 
 impl Approvals {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let opened = place.open("default", None)?;
-        let executor = setup::executor()?;
         let list = Command::List { all: false, agent: None, json: self.json };
-        let done = executor.block_on(run(self.command.unwrap_or(list), &opened));
-        executor.block_on(opened.store.close())?;
-        executor.shutdown_timeout(setup::PATIENCE);
-        done.map(|()| ExitCode::SUCCESS)
+        place.with_house(async |opened| run(self.command.unwrap_or(list), opened).await)
     }
 }
 

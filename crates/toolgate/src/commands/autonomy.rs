@@ -6,12 +6,11 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use toolgate_contract::{ActionType, AgentName, Fault, Latch, LatchKind, Scope, nearest};
 use toolgate_gate::{Agent, Autonomy as Preset, Policy};
-use toolgate_runtime::store::Store as _;
 
 use crate::{
     person,
     problem::Problem,
-    setup::{self, Opened, Place},
+    setup::{Opened, Place},
     show,
 };
 
@@ -55,13 +54,8 @@ enum Command {
 
 impl Autonomy {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let opened = place.open("default", None)?;
-        let executor = setup::executor()?;
         let show = Command::Show { agent: None, json: self.json };
-        let done = executor.block_on(run(self.command.unwrap_or(show), &opened));
-        executor.block_on(opened.store.close())?;
-        executor.shutdown_timeout(setup::PATIENCE);
-        done.map(|()| ExitCode::SUCCESS)
+        place.with_house(async |opened| run(self.command.unwrap_or(show), opened).await)
     }
 }
 

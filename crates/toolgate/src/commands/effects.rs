@@ -5,15 +5,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use toolgate_contract::{AgentName, Once, OnceKey, OnceState, Resolution, Scope};
 use toolgate_guard::shell::ir::visible;
-use toolgate_runtime::{
-    once::Effects as Kept,
-    store::{Store as _, state::EffectFilter},
-};
+use toolgate_runtime::{once::Effects as Kept, store::state::EffectFilter};
 
 use crate::{
     person,
     problem::Problem,
-    setup::{self, Opened, Place},
+    setup::{Opened, Place},
     show,
 };
 
@@ -88,13 +85,8 @@ struct Found {
 
 impl Effects {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let opened = place.open("default", None)?;
-        let executor = setup::executor()?;
         let list = Command::List { all: false, json: self.json };
-        let done = executor.block_on(run(self.command.unwrap_or(list), &opened));
-        executor.block_on(opened.store.close())?;
-        executor.shutdown_timeout(setup::PATIENCE);
-        done.map(|()| ExitCode::SUCCESS)
+        place.with_house(async |opened| run(self.command.unwrap_or(list), opened).await)
     }
 }
 

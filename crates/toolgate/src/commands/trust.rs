@@ -8,12 +8,12 @@ use toolgate_contract::{
     AgentName, Category, Difficulty, Evidence, Fact, Level, Part, Person, Scope, Score, TaskOutcome, nearest,
 };
 use toolgate_gate::trust::{Explained, Need, Next, Pending, Standing};
-use toolgate_runtime::{Runtime, Trust as Earned, store::Store as _};
+use toolgate_runtime::{Runtime, Trust as Earned};
 
 use crate::{
     person,
     problem::Problem,
-    setup::{self, Opened, Place},
+    setup::{Opened, Place},
     show,
 };
 
@@ -116,13 +116,8 @@ enum Command {
 
 impl Trust {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let opened = place.open("default", None)?;
-        let executor = setup::executor()?;
         let show = Command::Show { agent: None, json: self.json };
-        let done = executor.block_on(run(self.command.unwrap_or(show), &opened));
-        executor.block_on(opened.store.close())?;
-        executor.shutdown_timeout(setup::PATIENCE);
-        done.map(|()| ExitCode::SUCCESS)
+        place.with_house(async |opened| run(self.command.unwrap_or(show), opened).await)
     }
 }
 
