@@ -185,13 +185,26 @@ impl Expr {
                 Ok(false)
             }
             Self::Binary(Binary::HasKey, sides) => has_key(&sides[0], &sides[1], variables),
-            Self::Binary(binary, sides) => binary.holds(&*sides[0].value(variables)?, &*sides[1].value(variables)?),
+            Self::Binary(binary, sides) => match (sides[0].at_hand(variables), sides[1].at_hand(variables)) {
+                (Some(left), Some(right)) => binary.holds(left, right),
+                _ => binary.holds(&*sides[0].value(variables)?, &*sides[1].value(variables)?),
+            },
             Self::IsEmpty(expr) => is_empty(expr, variables),
             Self::Matches(expr, regex) => Ok(regex.is_match(string(&*expr.value(variables)?, "matches")?)),
             Self::Literal(_) | Self::Path(_) | Self::List(_) => match &*self.value(variables)? {
                 Value::Bool(truth) => Ok(*truth),
                 other => Err(EvalError::Mismatch(format!("{self} is {}, not true or false", kind(other)))),
             },
+        }
+    }
+
+    /// The value where it need not be made: what is written down, and variables that are there. This is what most
+    /// conditions compare, and one of thousands of rules has no time to move values around.
+    fn at_hand<'v>(&'v self, variables: Variables<'v>) -> Option<&'v Value> {
+        match self {
+            Self::Literal(value) => Some(value),
+            Self::Path(steps) => find(steps, variables),
+            _ => None,
         }
     }
 
@@ -240,24 +253,30 @@ impl fmt::Display for Expr {
     }
 }
 
+/// The variable, if it is there.
+fn find<'v>(steps: &[String], variables: Variables<'v>) -> Option<&'v Value> {
+    let (first, rest) = steps.split_first()?;
+    let first = match variables.arguments {
+        Some(arguments) if first == "args" => arguments,
+        _ => variables.known.get(first)?,
+    };
+    rest.iter().try_fold(first, |value, step| value.get(step))
+}
+
 fn look_up<'v>(steps: &[String], variables: Variables<'v>) -> Result<&'v Value, EvalError> {
-    let mut value = variables.known;
-    for (taken, step) in steps.iter().enumerate() {
-        if let (0, "args", Some(arguments)) = (taken, step.as_str(), variables.arguments) {
-            value = arguments;
-            continue;
+    find(steps, variables).ok_or_else(|| not_found(steps, variables))
+}
+
+/// Why a variable is not there: at the first step that leads nowhere.
+fn not_found(steps: &[String], variables: Variables<'_>) -> EvalError {
+    let path = |count: usize| steps[..count].join(".");
+    let taken = (1..steps.len()).take_while(|count| find(&steps[..*count], variables).is_some()).last().unwrap_or(0);
+    match find(&steps[..taken], variables) {
+        Some(Value::Object(_) | Value::Null) | None => EvalError::Missing(path(taken + 1)),
+        Some(other) => {
+            EvalError::Mismatch(format!("`{}` is {} and has no `{}`", path(taken), kind(other), steps[taken]))
         }
-        let path = |count: usize| steps[..count].join(".");
-        value = match value {
-            Value::Object(members) => members.get(step).ok_or_else(|| EvalError::Missing(path(taken + 1)))?,
-            Value::Null => return Err(EvalError::Missing(path(taken + 1))),
-            other => {
-                let message = format!("`{}` is {} and has no `{step}`", path(taken), kind(other));
-                return Err(EvalError::Mismatch(message));
-            }
-        };
     }
-    Ok(value)
 }
 
 impl Binary {
