@@ -216,6 +216,8 @@ fn routine_work_proves_nothing_about_more_than_routine() {
 fn waiting_is_not_working() {
     let story = Story::default().tasks(0, 20, Difficulty::Medium, 800);
     story.check(&milestone(), Level::Restricted, 29, &[]);
+    let story = story.add(7, Fact::Feedback { task: None, rating: score(500) });
+    story.check(&milestone(), Level::Restricted, 29, &[]);
     story.calls(7, 1, 0).check(&milestone(), Level::Restricted, 29, &[(7, Level::Standard, STANDARD)]);
 }
 

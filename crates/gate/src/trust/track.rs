@@ -51,8 +51,8 @@ pub(super) struct Track<'a> {
     worked_ms: Option<u64>,
     /// This stretch of idleness has cost its step.
     idled: bool,
-    /// How often it came up for re-verification.
-    verified: u64,
+    /// Which re-verification comes next.
+    verification: u64,
 
     /// What speaks for the next step: all since the last one.
     since_step: Gathered,
@@ -122,7 +122,7 @@ impl<'a> Track<'a> {
             seen_ms: None,
             worked_ms: None,
             idled: false,
-            verified: 0,
+            verification: 1,
             since_step: Gathered::default(),
             since_fall: Gathered::default(),
         }
@@ -274,7 +274,7 @@ impl<'a> Track<'a> {
                 let days = self.rules.decay.idle_days.unwrap_or_default();
                 self.fall(format!("nothing went well for {days} days"));
             } else {
-                self.verified += 1;
+                self.verification += 1;
                 self.verify();
             }
         }
@@ -296,16 +296,15 @@ impl<'a> Track<'a> {
     fn verify_due(&self) -> Option<u64> {
         let days = self.rules.decay.interval_days.filter(|days| *days > 0)?;
         let first_day = self.first_ms? / DAY_MS;
-        Some((first_day + (self.verified + 1) * u64::from(days)).saturating_mul(DAY_MS))
+        Some((first_day + self.verification * u64::from(days)).saturating_mul(DAY_MS))
     }
 
     /// Would what happened in the last interval still earn the level? One that was given, not earned, is not asked about.
     fn verify(&mut self) {
         let Some(step) = Step::below(self.level).filter(|_| self.level > self.start) else { return };
         let Some(milestone) = self.milestone(step) else { return };
-        let lasting = Milestone { active_days: 0, ..*milestone };
         let all = Gathered { first_ms: self.first_ms, ..Gathered::default() };
-        let needs = self.measure(step, &lasting, &all);
+        let needs = self.measure(step, milestone, &all);
         if let Some(missing) = needs.iter().find(|need| !need.is_met()) {
             let days = self.rules.decay.interval_days.unwrap_or_default();
             let why = format!("re-verification after {days} days found {missing}");
