@@ -199,7 +199,8 @@ impl Expr {
     }
 
     /// The value where it need not be made: what is written down, and variables that are there. This is what most
-    /// conditions compare, and one of thousands of rules has no time to move values around.
+    /// conditions compare, and one of thousands of rules has no time to move values around. Without it every answer is the
+    /// same, and takes longer.
     fn at_hand<'v>(&'v self, variables: Variables<'v>) -> Option<&'v Value> {
         match self {
             Self::Literal(value) => Some(value),

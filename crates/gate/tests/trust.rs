@@ -216,9 +216,20 @@ fn routine_work_proves_nothing_about_more_than_routine() {
 fn waiting_is_not_working() {
     let story = Story::default().tasks(0, 20, Difficulty::Medium, 800);
     story.check(&milestone(), Level::Restricted, 29, &[]);
-    let story = story.add(7, Fact::Feedback { task: None, rating: score(500) });
-    story.check(&milestone(), Level::Restricted, 29, &[]);
     story.calls(7, 1, 0).check(&milestone(), Level::Restricted, 29, &[(7, Level::Standard, STANDARD)]);
+}
+
+#[test]
+fn an_opinion_that_says_nothing_brings_nobody_up() {
+    let clean = Milestone { tasks: 1, clean_days: 3, ..NOTHING };
+    let strategy = Strategy::Milestone { steps: [(Step::SandboxedToRestricted, Sourced::built_in(clean))].into() };
+    let rules = TrustRules { strategy, decay: Decay::default() };
+    let level = |hundredths| {
+        let rated = Fact::Feedback { task: None, rating: score(hundredths) };
+        let story = Story::default().tasks(0, 1, Difficulty::Easy, 1_000).add(5, rated);
+        story.stand(&rules, Level::Sandboxed, 5).level(Category::Web)
+    };
+    assert_eq!([500, 501].map(level), [Level::Sandboxed, Level::Restricted]);
 }
 
 #[test]
