@@ -59,6 +59,7 @@ pub(crate) fn check(
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests look from outside")]
 mod tests {
     use serde_json::{Value, json};
 
