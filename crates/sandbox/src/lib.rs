@@ -15,6 +15,7 @@ mod process;
 pub mod registry;
 mod room;
 mod spec;
+pub mod worker;
 
 pub use deny_all::DenyAll;
 pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};

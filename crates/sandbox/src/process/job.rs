@@ -29,9 +29,9 @@ use super::{
     program::{self, START_PROGRAM, Taken},
     root, seccomp,
     sys::{self, Aside, Became},
-    wire::{self, Breach, Facts, Failure, News, Order, Over, Word},
+    wire::{self, Breach, Facts, Failure, Ground, News, Order, Over, Word},
 };
-use crate::spec::{RoomLimits, Tier};
+use crate::spec::RoomLimits;
 
 /// How often limits are looked at that no cgroup holds.
 const TICK: Duration = Duration::from_millis(50);
@@ -46,11 +46,11 @@ pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) 
         Ok(ready) => ready,
         Err(failure) => refuse(Taken::receive(keeper).inspect(|_| take()), failure),
     };
-    let waited = match room.tier {
+    let waited = match room.ground {
         // The next init is ready soon. It is begun once this program runs, so that it does not stand in its way.
-        Tier::Landlock => wait_behind_walls(room, keeper).inspect(|_| take()),
+        Ground::Landlock | Ground::Container => wait_behind_walls(room, keeper).inspect(|_| take()),
         // Here it takes as long as a short job, and is begun first.
-        Tier::Namespaces => Taken::receive(keeper).inspect(|_| take()).map(|job| {
+        Ground::Namespaces => Taken::receive(keeper).inspect(|_| take()).map(|job| {
             let begun = begin(room, &job);
             (job, begun)
         }),
@@ -157,17 +157,18 @@ fn get_ready(room: &Room) -> Result<Ready, Failure> {
     rustix::process::setsid().map_err(Failure::at("start a session"))?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the keeper"))?;
     limit(&room.limits)?;
-    let namespaces = match room.tier {
-        Tier::Namespaces => {
+    let namespaces = match room.ground {
+        Ground::Namespaces => {
             set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
             root::mount_proc()?;
             root::mount_terminals()?;
             let namespaces = namespaces();
-            give_up_rights(room.tier)?;
+            give_up_rights(room.ground)?;
             namespaces
         }
-        // Its keeper has given up the rights of all its jobs, and there is no namespace to tell of.
-        Tier::Landlock => {
+        // Its keeper has given up the rights of all its jobs, and there is no namespace to tell of: there is none, or
+        // the worker has told.
+        Ground::Landlock | Ground::Container => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
                 .map_err(Failure::at("adopt stray processes"))?;
             Vec::new()
@@ -179,12 +180,13 @@ fn get_ready(room: &Room) -> Result<Ready, Failure> {
 
 /// What this process and all it starts can do without, for good: capabilities, ways to gain any, and the system calls
 /// the filter refuses.
-pub(super) fn give_up_rights(tier: Tier) -> Result<(), Failure> {
-    drop_capabilities(tier)?;
+pub(super) fn give_up_rights(ground: Ground) -> Result<(), Failure> {
+    drop_capabilities(ground)?;
     rustix::thread::set_no_new_privs(true).map_err(Failure::at("give up new privileges"))?;
-    let profile = match tier {
-        Tier::Namespaces => seccomp::Profile::Namespaces,
-        Tier::Landlock => seccomp::Profile::Landlock,
+    let profile = match ground {
+        Ground::Namespaces => seccomp::Profile::Namespaces,
+        Ground::Landlock => seccomp::Profile::Landlock,
+        Ground::Container => seccomp::Profile::Container,
     };
     sys::filter_calls(profile.program()).map_err(Failure::at("put up the system call filter"))
 }
@@ -202,9 +204,9 @@ pub(super) fn forget_capabilities() -> Result<(), Failure> {
     Ok(())
 }
 
-fn drop_capabilities(tier: Tier) -> Result<(), Failure> {
+fn drop_capabilities(ground: Ground) -> Result<(), Failure> {
     const STEP: &str = "drop capabilities";
-    if tier == Tier::Namespaces {
+    if ground == Ground::Namespaces {
         forget_capabilities()?;
     }
     clear_ambient_capability_set().map_err(Failure::at(STEP))?;
@@ -244,7 +246,11 @@ pub(super) fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
 
 /// Are the protected names still on their mounts, and closed ones covered? Whoever replaces one on the machine takes the mount away with it.
 pub(super) fn is_protected(room: &Room) -> bool {
-    room.protected.iter().all(|path| root::is_read_only(path)) && room.closed.iter().all(|path| root::is_closed(path))
+    let is_closed = match room.ground {
+        Ground::Container => root::is_shut,
+        Ground::Namespaces | Ground::Landlock => root::is_closed,
+    };
+    room.protected.iter().all(|path| root::is_read_only(path)) && room.closed.iter().all(|path| is_closed(path))
 }
 
 /// A terminal of the room's own: the machine's are not seen in it.
@@ -260,7 +266,7 @@ fn open_terminal(size: TerminalSize) -> Result<(OwnedFd, OwnedFd), Failure> {
 }
 
 /// The namespaces of this process, which the program shares.
-fn namespaces() -> Vec<(String, String)> {
+pub(crate) fn namespaces() -> Vec<(String, String)> {
     ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"]
         .into_iter()
         .filter_map(|name| {
@@ -282,10 +288,10 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &
         if now >= next_look {
             if !is_protected(room) {
                 // Nothing of this room may go on: the runtime sees that its init is gone, and closes it.
-                end_everything(room.tier, Signal::KILL);
+                end_everything(room.ground, Signal::KILL);
                 sys::exit_now(1);
             }
-            let mut seen = Seen::now(room.tier);
+            let mut seen = Seen::now(room.ground);
             if seen.unwatched {
                 // Then all that is taken meanwhile, of the disk and of memory without an owner, counts as this job's. The
                 // disk is others' too, and a program that is just being started cannot be watched for a moment: what was
@@ -299,7 +305,7 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &
             memory_peak = memory_peak.max(seen.memory_at_most());
             breach = breach.or_else(|| seen.breach(&room.limits, order));
             if breach.is_some() {
-                end_everything(room.tier, Signal::KILL);
+                end_everything(room.ground, Signal::KILL);
             }
             next_look = now + TICK;
         }
@@ -309,7 +315,7 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &
         let _ = poll(&mut fds, wait.as_ref());
         let (spoken, changed) = (fds[0].revents(), fds[1].revents());
         if !spoken.is_empty() {
-            obey(room.tier, status);
+            obey(room.ground, status);
         }
         if !changed.is_empty() {
             ended = reap(program);
@@ -323,7 +329,7 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
             Ok(None) => {
-                end_everything(room.tier, Signal::KILL);
+                end_everything(room.ground, Signal::KILL);
                 let _ = wait(WaitOptions::empty());
             }
             Err(_) => break,
@@ -340,12 +346,12 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &
 }
 
 /// Does what the runtime says. No word any more means that nobody waits: everything ends.
-fn obey(tier: Tier, status: &OwnedFd) {
+fn obey(ground: Ground, status: &OwnedFd) {
     match wire::receive::<Word>(status) {
-        Ok(Some((Word::Terminate, _))) => end_everything(tier, Signal::TERM),
-        Ok(Some((Word::Kill, _))) => end_everything(tier, Signal::KILL),
+        Ok(Some((Word::Terminate, _))) => end_everything(ground, Signal::TERM),
+        Ok(Some((Word::Kill, _))) => end_everything(ground, Signal::KILL),
         Ok(None) | Err(_) => {
-            end_everything(tier, Signal::KILL);
+            end_everything(ground, Signal::KILL);
             sys::exit_now(1)
         }
     }
@@ -367,20 +373,20 @@ fn reap(program: i32) -> Option<WaitStatus> {
     ended
 }
 
-fn end_everything(tier: Tier, signal: Signal) {
-    match tier {
+fn end_everything(ground: Ground, signal: Signal) {
+    match ground {
         // Everything in the pid namespace but this process. No such process is what is wanted.
-        Tier::Namespaces => {
+        Ground::Namespaces => {
             let _ = sys::signal_all(signal.as_raw());
         }
-        Tier::Landlock => descendants().into_iter().for_each(|pid| {
+        Ground::Landlock | Ground::Container => descendants().into_iter().for_each(|pid| {
             let _ = kill_process(pid, signal);
         }),
     }
 }
 
 /// Ends what came back to a keeper whose job init is gone.
-pub(super) fn end_descendants() {
+pub(crate) fn end_descendants() {
     // Bounded: each round ends a generation, and a room holds only so many processes.
     for _ in 0..1_000 {
         let left = descendants();
@@ -428,10 +434,10 @@ struct Seen {
 }
 
 impl Seen {
-    fn now(tier: Tier) -> Self {
-        let pids: Vec<i32> = match tier {
-            Tier::Landlock => descendants().into_iter().map(|pid| pid.as_raw_nonzero().get()).collect(),
-            Tier::Namespaces => fs::read_dir("/proc")
+    fn now(ground: Ground) -> Self {
+        let pids: Vec<i32> = match ground {
+            Ground::Landlock | Ground::Container => descendants().into_iter().map(|pid| pid.as_raw_nonzero().get()).collect(),
+            Ground::Namespaces => fs::read_dir("/proc")
                 .into_iter()
                 .flatten()
                 .flatten()
@@ -446,7 +452,7 @@ impl Seen {
         }
         pids.iter().for_each(|pid| seen.add(*pid));
         seen.files = nameless(&pids);
-        if tier == Tier::Namespaces {
+        if ground == Ground::Namespaces {
             seen.files += used_by("/tmp") + used_by("/home");
         }
         Self { pids, ..seen }

@@ -21,14 +21,18 @@ use super::{
     job, landlock, net,
     root::{self, OldRoot},
     sys::{self, Forked},
-    wire::{self, Assignment, Failure, Ids, Looked, Opened, Plan},
+    wire::{self, Assignment, Failure, Ground, Ids, Looked, Opened, Plan},
     zygote::Mounts,
 };
-use crate::spec::{RoomLimits, Tier, WorkspaceMode};
+use crate::spec::{RoomLimits, WorkspaceMode, WorkspaceSpec};
+
+/// What is in the private directory of a container: the home of its jobs, and a file nobody may write.
+pub(crate) const CONTAINER_HOME: &str = "agent";
+pub(crate) const CANARY: &str = ".canary";
 
 /// What every job of a room needs.
 pub(super) struct Room {
-    pub(super) tier: Tier,
+    pub(super) ground: Ground,
     pub(super) limits: RoomLimits,
     pub(super) landlock: OwnedFd,
     pub(super) canary: String,
@@ -60,11 +64,37 @@ pub(super) fn keep_without_namespaces(plan: &Plan, ids: Ids, socket: &OwnedFd, i
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(Failure::at("adopt stray processes"))?;
         // A keeper that mounts nothing needs no more rights than its jobs: it gives them up once, for all of them.
-        job::give_up_rights(Tier::Landlock)?;
+        job::give_up_rights(Ground::Landlock)?;
         let canary = plan.private.join("canary").to_string_lossy().into_owned();
         ready(plan, socket, Looked::default(), &[], canary)
     });
     keep(opened, socket)
+}
+
+/// The life of a keeper in a container. Whoever made the container gave it its user and its tree.
+pub(crate) fn keep_in_container(plan: &Plan, socket: &OwnedFd) -> ! {
+    let opened = follow_the_worker().and_then(|()| {
+        let protected = match &plan.spec.workspace {
+            Some(WorkspaceSpec { path, mode: WorkspaceMode::ReadWrite, protected }) => {
+                protected.iter().all(|name| root::is_read_only(&path.join(name)))
+            }
+            Some(workspace) => root::is_read_only(&workspace.path),
+            None => true,
+        };
+        let looked = Looked { protected, root_read_only: root::is_read_only("/".as_ref()), landlock: 0 };
+        let canary = plan.private.join(CANARY).to_string_lossy().into_owned();
+        ready(plan, socket, looked, &[], canary)
+    });
+    keep(opened, socket)
+}
+
+fn follow_the_worker() -> Result<(), Failure> {
+    sys::reset_signals().map_err(Failure::at("start afresh"))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at("follow the worker"))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(Failure::at("adopt stray processes"))?;
+    job::give_up_rights(Ground::Container)
 }
 
 fn keep(opened: Result<Room, Failure>, socket: &OwnedFd) -> ! {
@@ -136,21 +166,21 @@ fn ready(
     let looked = Looked { landlock: version, ..looked };
     wire::send(socket, &Opened::Ready { looked }, &fds).map_err(Failure::at("say that the room is ready"))?;
     let protected = match &plan.spec.workspace {
-        Some(workspace) if plan.tier == Tier::Namespaces && workspace.mode == WorkspaceMode::ReadWrite => {
+        Some(workspace) if plan.ground != Ground::Landlock && workspace.mode == WorkspaceMode::ReadWrite => {
             workspace.protected.iter().map(|name| workspace.path.join(name)).collect()
         }
         _ => Vec::new(),
     };
     let closed = plan.spec.closed.clone();
-    Ok(Room { tier: plan.tier, limits: plan.spec.limits, landlock, canary, protected, closed })
+    Ok(Room { ground: plan.ground, limits: plan.spec.limits, landlock, canary, protected, closed })
 }
 
 /// Has one job init waiting for an order at all times, so that an order finds its walls already up.
 fn serve(room: &Room, socket: &OwnedFd) -> ! {
     let _ = sys::ignore_children();
-    let namespaces = match room.tier {
-        Tier::Namespaces => libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC,
-        Tier::Landlock => 0,
+    let namespaces = match room.ground {
+        Ground::Namespaces => libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC,
+        Ground::Landlock | Ground::Container => 0,
     };
     if let Ok((taken, take)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
         loop {
@@ -170,7 +200,7 @@ fn serve(room: &Room, socket: &OwnedFd) -> ! {
         }
     }
     // The runtime has closed the room, or is gone. In a pid namespace everything ends with this process.
-    if room.tier == Tier::Landlock {
+    if room.ground != Ground::Namespaces {
         job::end_descendants();
     }
     sys::exit_now(0)

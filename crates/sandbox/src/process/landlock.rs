@@ -14,11 +14,12 @@ use landlock::{
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 use super::{
+    keeper::CONTAINER_HOME,
     root::{DEVICES, ETC, HOME, SYSTEM},
     sys,
-    wire::{Failure, Plan},
+    wire::{Failure, Ground, Plan},
 };
-use crate::spec::{Tier, WorkspaceMode};
+use crate::spec::WorkspaceMode;
 
 /// The least version a room is made with: from here on truncating a file is a right of its own.
 pub(super) const LEAST: u32 = 3;
@@ -40,8 +41,13 @@ const PROC: [&str; 8] = [
 /// The rule set for a room, and the version it is written in.
 pub(super) fn rules(plan: &Plan) -> Result<(OwnedFd, u32), Failure> {
     let version = sys::landlock_abi().map_err(Failure::at("ask for Landlock"))?;
+    let least = match plan.ground {
+        // Its jobs share what would keep them apart elsewhere.
+        Ground::Container => LEAST_ALONE,
+        Ground::Namespaces | Ground::Landlock => LEAST,
+    };
     let abi = match version {
-        0..LEAST => return Err(Failure { step: "ask for Landlock".into(), errno: libc::EOPNOTSUPP }),
+        version if version < least => return Err(Failure { step: "ask for Landlock".into(), errno: libc::EOPNOTSUPP }),
         3 => ABI::V3,
         4 => ABI::V4,
         5 => ABI::V5,
@@ -51,10 +57,10 @@ pub(super) fn rules(plan: &Plan) -> Result<(OwnedFd, u32), Failure> {
     // A link where the workspace was is not the workspace.
     let workspace = match &plan.spec.workspace {
         Some(workspace) => {
-            let how = match plan.tier {
-                Tier::Landlock => ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+            let how = match plan.ground {
+                Ground::Landlock => ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
                 // In a tree of its own the links are the room's, and the workspace was looked at when it was mounted.
-                Tier::Namespaces => ResolveFlags::NO_MAGICLINKS,
+                Ground::Namespaces | Ground::Container => ResolveFlags::NO_MAGICLINKS,
             };
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::openat2(CWD, &workspace.path, flags, Mode::empty(), how);
@@ -110,8 +116,8 @@ fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let mut grants: Vec<(PathBuf, BitFlags<AccessFs>)> = Vec::new();
     let mut grant = |path: &Path, access| grants.push((path.to_owned(), access));
 
-    match plan.tier {
-        Tier::Namespaces => {
+    match plan.ground {
+        Ground::Namespaces => {
             // Only what was put there is there, so what is there may be read. Rules go by inode: one on the root holds
             // for the `/proc` every job mounts for itself.
             grant(Path::new("/"), read);
@@ -119,7 +125,15 @@ fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
             grant(Path::new("/tmp"), write);
             grant(Path::new(HOME), write);
         }
-        Tier::Landlock => {
+        Ground::Container => {
+            grant(Path::new("/"), read);
+            // Not `/dev/pts`: the terminals of other jobs are in it.
+            DEVICES.iter().for_each(|path| grant(Path::new(path), device));
+            grant(Path::new("/dev/shm"), write & !AccessFs::Execute);
+            grant(Path::new("/tmp"), write);
+            grant(&plan.private.join(CONTAINER_HOME), write);
+        }
+        Ground::Landlock => {
             DEVICES.iter().for_each(|path| grant(Path::new(path), device));
             SYSTEM.iter().for_each(|path| grant(Path::new(path), read));
             plan.spec.visible.iter().for_each(|path| grant(path, read));

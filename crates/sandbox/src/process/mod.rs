@@ -8,21 +8,21 @@
 
 pub(crate) mod cgroup;
 mod door;
-mod job;
-mod keeper;
-mod landlock;
+pub(crate) mod job;
+pub(crate) mod keeper;
+pub(crate) mod landlock;
 mod net;
 pub(crate) mod placeholder;
 mod probe;
-mod program;
-mod receipt;
-mod room;
+pub(crate) mod program;
+pub(crate) mod receipt;
+pub(crate) mod room;
 mod root;
 mod seccomp;
-mod supervise;
-mod sys;
-mod terminal;
-mod wire;
+pub(crate) mod supervise;
+pub(crate) mod sys;
+pub(crate) mod terminal;
+pub(crate) mod wire;
 mod zygote;
 
 use std::{

@@ -26,14 +26,13 @@ use super::{
     job::{self, limit_to},
     keeper::Room,
     sys::{self, Program},
-    wire::{self, Facts, Failure, Order},
+    wire::{self, Facts, Failure, Ground, Order},
 };
-use crate::spec::Tier;
 
 pub(super) const ENTER_DIRECTORY: &str = "enter the directory";
 pub(super) const START_PROGRAM: &str = "start the program";
 /// The step that fails when a protected name is not protected any more.
-pub(super) const PROTECTION_LOST: &str = "find every protected name protected";
+pub(crate) const PROTECTION_LOST: &str = "find every protected name protected";
 
 /// An order, with what came with it.
 pub(super) struct Taken {
@@ -131,7 +130,7 @@ fn try_prepare(room: &Room, taken: &Taken, terminal: Option<BorrowedFd<'_>>) -> 
     if !job::is_protected(room) {
         return Err(Failure { step: PROTECTION_LOST.into(), errno: libc::ESTALE });
     }
-    if room.tier == Tier::Namespaces && !order.pids_held {
+    if room.ground == Ground::Namespaces && !order.pids_held {
         // Counted in the room's own user namespace; the keeper and the waiting inits are in it as well.
         limit_to(Resource::Nproc, u64::from(room.limits.pids) + 4)?;
     }

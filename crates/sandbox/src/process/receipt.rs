@@ -61,13 +61,18 @@ pub(super) fn write(
     stands(Wall::Cpu, true, "supervised".into());
     stands(Wall::Disk, true, "supervised".into());
 
+    told(tier.as_str(), stood)
+}
+
+/// What stood as a receipt, with every other wall as a gap.
+pub(crate) fn told(tier: &str, stood: Vec<(Wall, String)>) -> Receipt {
     let gaps = Wall::ALL
         .into_iter()
         .filter(|wall| !stood.iter().any(|(up, _)| up == wall))
         .map(|wall| wall.as_str().to_owned())
         .collect();
     Receipt {
-        tier: tier.as_str().into(),
+        tier: tier.into(),
         walls: stood.into_iter().map(|(wall, by)| format!("{}:{by}", wall.as_str())).collect(),
         gaps,
     }
@@ -79,7 +84,7 @@ pub(super) fn protects(spec: &RoomSpec, read_only: bool) -> bool {
 }
 
 /// The namespaces of the runtime.
-fn own_namespaces() -> &'static BTreeMap<String, String> {
+pub(crate) fn own_namespaces() -> &'static BTreeMap<String, String> {
     static OWN: OnceLock<BTreeMap<String, String>> = OnceLock::new();
     OWN.get_or_init(|| {
         let entries = fs::read_dir("/proc/self/ns").into_iter().flatten().flatten();

@@ -63,12 +63,12 @@ pub(super) struct ProcessRoom {
 }
 
 /// A job that has been started.
-pub(super) struct Begun {
-    pub(super) status: OwnedFd,
-    pub(super) facts: Facts,
-    pub(super) fds: Vec<OwnedFd>,
-    pub(super) cgroup: Option<cgroup::Lease>,
-    pub(super) started: Instant,
+pub(crate) struct Begun {
+    pub(crate) status: OwnedFd,
+    pub(crate) facts: Facts,
+    pub(crate) fds: Vec<OwnedFd>,
+    pub(crate) cgroup: Option<cgroup::Lease>,
+    pub(crate) started: Instant,
 }
 
 impl ProcessRoom {
@@ -94,7 +94,7 @@ impl ProcessRoom {
         let (socket, keepers_end) = wire::pair().map_err(RoomError::step("make a socket"))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
             .map_err(|error| RoomError::step("make a socket")(error.into()))?;
-        let mut plan = Plan { spec: spec.clone(), tier, private: private.clone() };
+        let mut plan = Plan { spec: spec.clone(), ground: tier.into(), private: private.clone() };
         if let (Some(workspace), Some(placeholders)) = (&mut plan.spec.workspace, &placeholders) {
             workspace.protected.clone_from(&placeholders.names);
         }
@@ -133,7 +133,7 @@ impl ProcessRoom {
         let cgroup = self.house.cgroups.take(limits.memory, limits.pids);
         let cgroup = cgroup.map_err(RoomError::step("limit the job"))?;
         let ways = cgroup.procs();
-        let (root, cwd) = self.starts_at(job)?;
+        let (root, cwd) = starts_at(&self.spec, job, &self.home())?;
         let order = Order {
             argv: job.argv.clone(),
             env: self.environment(job, terminal.is_some())?,
@@ -151,11 +151,7 @@ impl ProcessRoom {
         fds.extend(streams.iter().map(AsFd::as_fd));
         fds.extend(ways.iter().map(AsFd::as_fd));
         wire::send(&self.socket, &order, &fds).map_err(|error| match error.raw_os_error() {
-            Some(libc::E2BIG) => bad(
-                "job_too_large",
-                "the command and its environment are too long",
-                "Pass long text on standard input or in a file.",
-            ),
+            Some(libc::E2BIG) => too_large(),
             _ => RoomError::Lost(format!("its keeper does not answer: {error}")),
         })?;
         drop(inits_end);
@@ -193,16 +189,12 @@ impl ProcessRoom {
         Ok(env)
     }
 
-    /// Where a job starts: a directory of the room, and the job's own beneath it.
-    fn starts_at(&self, job: &Job) -> Result<(String, String), RoomError> {
-        let root = match (&self.spec.start, &self.spec.workspace, self.tier) {
-            _ if Path::new(&job.cwd).is_absolute() => return elsewhere(&self.spec, job),
-            (Some(start), ..) => start.clone(),
-            (None, Some(workspace), _) => workspace.path.clone(),
-            (None, None, Tier::Namespaces) => PathBuf::from(HOME),
-            (None, None, Tier::Landlock) => self.private.join("home"),
-        };
-        Ok((utf_8(root)?, cwd(&job.cwd)?))
+    /// Where a job without a workspace starts.
+    fn home(&self) -> PathBuf {
+        match self.tier {
+            Tier::Namespaces => PathBuf::from(HOME),
+            Tier::Landlock => self.private.join("home"),
+        }
     }
 
     /// Are all processes of this room gone? Waits a moment for it.
@@ -324,8 +316,16 @@ fn bad(code: &'static str, message: &'static str, remedy: &'static str) -> RoomE
     RoomError::BadJob(Fault::failed(code, message, remedy))
 }
 
+pub(crate) fn too_large() -> RoomError {
+    bad(
+        "job_too_large",
+        "the command and its environment are too long",
+        "Pass long text on standard input or in a file.",
+    )
+}
+
 /// Is this something a room can be made of?
-fn check_spec(spec: &RoomSpec) -> Result<(), RoomError> {
+pub(crate) fn check_spec(spec: &RoomSpec) -> Result<(), RoomError> {
     let is_plain =
         |path: &Path| path.is_absolute() && path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
     if !spec.closed.iter().all(|path| is_plain(path)) {
@@ -359,6 +359,17 @@ fn check_spec(spec: &RoomSpec) -> Result<(), RoomError> {
         ));
     }
     Ok(())
+}
+
+/// Where a job starts: a directory of the room, and the job's own beneath it.
+pub(crate) fn starts_at(spec: &RoomSpec, job: &Job, home: &Path) -> Result<(String, String), RoomError> {
+    let root = match (&spec.start, &spec.workspace) {
+        _ if Path::new(&job.cwd).is_absolute() => return elsewhere(spec, job),
+        (Some(start), _) => start.clone(),
+        (None, Some(workspace)) => workspace.path.clone(),
+        (None, None) => home.to_owned(),
+    };
+    Ok((utf_8(root)?, cwd(&job.cwd)?))
 }
 
 /// Where the job starts. A path that leads out of the workspace is refused before anything runs; a link that does is
@@ -402,7 +413,7 @@ fn cannot_close(path: &Path) -> RoomError {
 }
 
 /// Is this something the permit covers and a room can run?
-fn check_job(permit: &Permit, job: &Job, spec: &RoomSpec) -> Result<(), RoomError> {
+pub(crate) fn check_job(permit: &Permit, job: &Job, spec: &RoomSpec) -> Result<(), RoomError> {
     let needs = permit.needs();
     if !needs.exec {
         return Err(RoomError::BadJob(Fault::refused(

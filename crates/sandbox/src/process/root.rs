@@ -149,6 +149,16 @@ pub(super) fn is_closed(path: &Path) -> bool {
     }
 }
 
+/// Is this path covered by what nobody can open, or nothing at all? In a container the cover is a file of the machine
+/// without any permission, on a read-only mount.
+pub(super) fn is_shut(path: &Path) -> bool {
+    match rustix::fs::lstat(path) {
+        Ok(found) => found.st_mode & 0o777 == 0 && is_read_only(path),
+        Err(Errno::NOENT | Errno::NOTDIR) => true,
+        Err(_) => false,
+    }
+}
+
 /// Is this path on a read-only mount?
 pub(super) fn is_read_only(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))

@@ -25,6 +25,8 @@ pub(crate) enum Profile {
     Namespaces,
     /// Landlock alone: the machine's processes have numbers here and its sockets have names.
     Landlock,
+    /// A container: networks and files are its own, but its jobs have each other's numbers.
+    Container,
 }
 
 impl Profile {
@@ -32,9 +34,11 @@ impl Profile {
     pub(crate) fn program(self) -> &'static [Instruction] {
         static NAMESPACES: OnceLock<Vec<Instruction>> = OnceLock::new();
         static LANDLOCK: OnceLock<Vec<Instruction>> = OnceLock::new();
+        static CONTAINER: OnceLock<Vec<Instruction>> = OnceLock::new();
         let compiled = match self {
             Self::Namespaces => &NAMESPACES,
             Self::Landlock => &LANDLOCK,
+            Self::Container => &CONTAINER,
         };
         compiled.get_or_init(|| filter(self))
     }
@@ -458,6 +462,26 @@ const IN_LANDLOCK: &[(c_long, Rule)] = &[
     (libc::SYS_ioprio_set, Rule::By(0, &IO_PRIORITY_OF_ONESELF)),
 ];
 
+/// The sockets of the one and the numbers of the other. A System V message would outlive its job, and the next would
+/// find it.
+const IN_CONTAINER: &[(c_long, Rule)] = &[
+    (libc::SYS_socket, Rule::By(0, &LISTED_FAMILIES)),
+    (libc::SYS_socketpair, Rule::By(0, &LOCAL_PAIR)),
+    (libc::SYS_connect, Rule::Allow),
+    (libc::SYS_bind, Rule::Allow),
+    (libc::SYS_listen, Rule::Allow),
+    (libc::SYS_accept, Rule::Allow),
+    (libc::SYS_accept4, Rule::Allow),
+    (libc::SYS_prlimit64, Rule::By(0, &ONESELF)),
+    (libc::SYS_sched_setaffinity, Rule::By(0, &ONESELF)),
+    (libc::SYS_sched_setattr, Rule::By(0, &ONESELF)),
+    (libc::SYS_sched_setparam, Rule::By(0, &ONESELF)),
+    (libc::SYS_sched_setscheduler, Rule::By(0, &ONESELF)),
+    (libc::SYS_setpriority, Rule::By(0, &PRIORITY_OF_ONESELF)),
+    (libc::SYS_ioprio_set, Rule::By(0, &IO_PRIORITY_OF_ONESELF)),
+    (libc::SYS_inotify_add_watch, Rule::Allow),
+];
+
 /// No bit of a new namespace. The last is `CLONE_NEWTIME`: `clone` takes it for a part of the exit signal, but no
 /// signal is that large.
 const NO_NAMESPACES: Choice = Choice {
@@ -630,6 +654,7 @@ fn rules(profile: Profile) -> BTreeMap<u32, Rule> {
     let fenced = match profile {
         Profile::Namespaces => IN_NAMESPACES,
         Profile::Landlock => IN_LANDLOCK,
+        Profile::Container => IN_CONTAINER,
     };
     let by_argument = [BY_ARGUMENT, BY_ARGUMENT_HERE, fenced].into_iter().flatten().copied();
     allowed.chain(absent).chain(by_argument).map(|(call, rule)| (call as u32, rule)).collect()
@@ -713,7 +738,7 @@ mod tests {
 
     const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
     const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
-    const BOTH: [Profile; 2] = [Profile::Namespaces, Profile::Landlock];
+    const ALL: [Profile; 3] = [Profile::Namespaces, Profile::Landlock, Profile::Container];
 
     const fn errno(errno: i32) -> u32 {
         libc::SECCOMP_RET_ERRNO | errno as u32
@@ -770,7 +795,7 @@ mod tests {
 
     /// A call with these first arguments is answered so in both kinds of room.
     fn check(number: c_long, arguments: &[u64], expected: u32) {
-        for profile in BOTH {
+        for profile in ALL {
             check_in(profile, number, arguments, expected);
         }
     }
@@ -806,6 +831,7 @@ mod tests {
         let fenced = match profile {
             Profile::Namespaces => IN_NAMESPACES,
             Profile::Landlock => IN_LANDLOCK,
+            Profile::Container => IN_CONTAINER,
         };
         let by_argument = [BY_ARGUMENT, BY_ARGUMENT_HERE, fenced].into_iter().flatten().map(|(call, _)| *call);
         [ALLOWED, ALLOWED_HERE, ABSENT].into_iter().flatten().copied().chain(by_argument).collect()
@@ -814,7 +840,7 @@ mod tests {
     /// All choices that can be reached.
     fn choices() -> Vec<&'static Choice> {
         let mut found: Vec<&Choice> = Vec::new();
-        let mut todo: Vec<Rule> = BOTH.into_iter().flat_map(|profile| rules(profile).into_values()).collect();
+        let mut todo: Vec<Rule> = ALL.into_iter().flat_map(|profile| rules(profile).into_values()).collect();
         while let Some(rule) = todo.pop() {
             if let Rule::By(_, choice) = rule {
                 found.push(choice);
@@ -826,7 +852,7 @@ mod tests {
 
     #[test]
     fn a_number_is_listed_once() {
-        for profile in BOTH {
+        for profile in ALL {
             let lists = lists(profile);
             let mut seen = BTreeSet::new();
             let twice: Vec<_> = lists.iter().filter(|number| !seen.insert(**number)).collect();
@@ -846,7 +872,7 @@ mod tests {
 
     #[test]
     fn every_number_is_answered_as_the_lists_say() {
-        for profile in BOTH {
+        for profile in ALL {
             let (program, rules) = (filter(profile), rules(profile));
             for number in (0..2_000).chain([u32::MAX - 1, u32::MAX]) {
                 for arguments in [[0; 6], [1; 6], [2; 6], [u64::MAX; 6], [1 << 32; 6], [0xFFFF_FFFF_0000_0000; 6]] {
@@ -865,7 +891,7 @@ mod tests {
             .flat_map(|choice| choice.cases.iter().map(|case| case.0).chain([choice.mask]))
             .flat_map(|value| [value.wrapping_sub(1), value, value.wrapping_add(1)])
             .collect();
-        for profile in BOTH {
+        for profile in ALL {
             let program = filter(profile);
             let decided = rules(profile).into_iter().filter(|(_, rule)| matches!(rule, Rule::By(..)));
             for (number, rule) in decided {
@@ -1016,7 +1042,7 @@ mod tests {
     fn a_foreign_architecture_ends_the_program() {
         // 32-bit x86, 32-bit Arm, and the other one of the two this is written for.
         for architecture in [0x4000_0003, 0x4000_0028, ARCHITECTURE ^ (0x3E ^ 0xB7), 0, u32::MAX] {
-            for (profile, number) in BOTH.into_iter().flat_map(|profile| (0..500).map(move |number| (profile, number)))
+            for (profile, number) in ALL.into_iter().flat_map(|profile| (0..500).map(move |number| (profile, number)))
             {
                 let called = Called { number, architecture, arguments: [0; 6] };
                 assert_eq!(run(&filter(profile), called).0, KILL);
@@ -1166,7 +1192,7 @@ mod tests {
         let pair = |profile, family: i32, kind: i32, expected| {
             check_in(profile, libc::SYS_socketpair, &[family as u64, kind as u64], expected);
         };
-        for profile in BOTH {
+        for profile in ALL {
             pair(profile, libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, ALLOW);
             pair(profile, libc::AF_UNIX, libc::SOCK_SEQPACKET, ALLOW);
             pair(profile, libc::AF_TIPC, libc::SOCK_STREAM, errno(libc::EAFNOSUPPORT));
@@ -1224,7 +1250,7 @@ mod tests {
 
     #[test]
     fn the_program_is_short_and_no_call_waits_long_for_its_answer() {
-        for profile in BOTH {
+        for profile in ALL {
             let program = filter(profile);
             assert!(program.len() < 1_024, "{} steps", program.len());
             let longest = (0..600)

@@ -31,23 +31,23 @@ const AWAKE: Duration = Duration::from_micros(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The runtime's ends of a job's pipes.
-pub(super) struct Pipes {
-    pub(super) stdin: Option<OwnedFd>,
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
+pub(crate) struct Pipes {
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
 }
 
 /// Everything that belongs to one running job.
-pub(super) struct Running<'a> {
-    pub(super) job: &'a Job,
-    pub(super) status: OwnedFd,
-    pub(super) pipes: Pipes,
-    pub(super) cgroup: Option<cgroup::Lease>,
-    pub(super) started: Instant,
+pub(crate) struct Running<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) status: OwnedFd,
+    pub(crate) pipes: Pipes,
+    pub(crate) cgroup: Option<cgroup::Lease>,
+    pub(crate) started: Instant,
 }
 
 /// Waits until a job's program runs, and gives what its process found about itself.
-pub(super) fn started(status: &OwnedFd, program: &str) -> Result<(Facts, Vec<OwnedFd>), RoomError> {
+pub(crate) fn started(status: &OwnedFd, program: &str) -> Result<(Facts, Vec<OwnedFd>), RoomError> {
     match wire::receive(status).map_err(RoomError::step("hear from the job"))? {
         Some((News::Started(facts), fds)) => Ok((facts, fds)),
         Some((News::NoProgram, _)) => Err(RoomError::NoProgram { program: program.to_owned() }),
@@ -57,7 +57,7 @@ pub(super) fn started(status: &OwnedFd, program: &str) -> Result<(Facts, Vec<Own
 }
 
 /// A failed step as an error. Two of them are the job's fault, not the room's.
-pub(super) fn failed(failure: wire::Failure) -> RoomError {
+pub(crate) fn failed(failure: wire::Failure) -> RoomError {
     let source = io::Error::from_raw_os_error(failure.errno);
     match failure.step.as_str() {
         program::ENTER_DIRECTORY => RoomError::BadJob(Fault::failed(
@@ -90,14 +90,14 @@ struct Stop {
 }
 
 /// What came of a job.
-pub(super) struct Seen {
-    pub(super) ran: Ran,
+pub(crate) struct Seen {
+    pub(crate) ran: Ran,
     /// Its init said that nothing of it is left.
-    pub(super) is_empty: bool,
+    pub(crate) is_empty: bool,
 }
 
 /// Sees a job to its end.
-pub(super) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> Seen {
+pub(crate) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> Seen {
     let limits = running.job.limits;
     let deadline = running.started + limits.wall;
     let Io { stop: wants_stop, mut heard, .. } = io;
@@ -281,6 +281,6 @@ fn ending(why: Option<Why>, over: Option<Over>, counted: Option<&cgroup::Events>
     }
 }
 
-pub(super) fn millis(time: Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -39,7 +39,7 @@ extern "C" fn enter(argc: c_int, argv: *const *const c_char, _env: *const *const
 static ENTER: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = enter;
 
 /// Who came back from [`fork_into`].
-pub(super) enum Forked {
+pub(crate) enum Forked {
     /// The new process.
     Child,
     /// The old one, with the new one's pid and a handle on it.
@@ -48,7 +48,7 @@ pub(super) enum Forked {
 
 /// A new process in new namespaces, a copy of this one. Only for processes with one thread: in the copy of a process
 /// with several, whatever the others held (the allocator's lock) would stay held.
-pub(super) fn fork_into(namespaces: c_int) -> io::Result<Forked> {
+pub(crate) fn fork_into(namespaces: c_int) -> io::Result<Forked> {
     let mut pidfd: c_int = -1;
     let flags = namespaces | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without CLONE_VM and without a stack the call is `fork` with namespaces: the child goes on with a copy
@@ -63,7 +63,7 @@ pub(super) fn fork_into(namespaces: c_int) -> io::Result<Forked> {
 }
 
 /// Ends this process at once: no destructors, no flushing of buffers copied from the parent.
-pub(super) fn exit_now(code: i32) -> ! {
+pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: takes an integer and does not return.
     unsafe { libc::_exit(code) }
 }
@@ -106,7 +106,7 @@ pub(super) fn notice_children() -> io::Result<()> {
 }
 
 /// Children that end are gone at once; nobody waits for them.
-pub(super) fn ignore_children() -> io::Result<()> {
+pub(crate) fn ignore_children() -> io::Result<()> {
     // SAFETY: SIG_IGN is a disposition, not a function.
     match unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) } {
         libc::SIG_ERR => Err(io::Error::last_os_error()),

@@ -25,7 +25,7 @@ const CHUNK: usize = 64 * 1024;
 /// How long whoever types waits for a program that does not read.
 const FULL: Duration = Duration::from_secs(2);
 
-pub(super) struct ProcessTerminal {
+pub(crate) struct ProcessTerminal {
     status: OwnedFd,
     master: OwnedFd,
     cgroup: Option<cgroup::Lease>,
@@ -37,7 +37,7 @@ pub(super) struct ProcessTerminal {
 }
 
 impl ProcessTerminal {
-    pub(super) fn new(begun: Begun, receipt: Receipt, limits: JobLimits) -> Result<Self, RoomError> {
+    pub(crate) fn new(begun: Begun, receipt: Receipt, limits: JobLimits) -> Result<Self, RoomError> {
         let Begun { status, fds, cgroup, started, .. } = begun;
         let lost = || RoomError::Lost("the job has no terminal".into());
         let master = fds.into_iter().next().ok_or_else(lost)?;
@@ -90,7 +90,9 @@ impl Terminal for ProcessTerminal {
                 Err(Errno::AGAIN) if Instant::now() < until => {
                     self.ready(PollFlags::OUT, Duration::from_millis(50));
                 }
-                Err(Errno::IO) => return Err(RoomError::Lost("the program on the terminal has ended".into())),
+                Err(Errno::IO | Errno::PIPE) => {
+                    return Err(RoomError::Lost("the program on the terminal has ended".into()));
+                }
                 Err(error) => return Err(RoomError::step("type into the terminal")(error.into())),
             }
         }

@@ -17,40 +17,60 @@ use toolgate_contract::TerminalSize;
 use crate::spec::{RoomSpec, Tier};
 
 /// The largest message. The kernel's default for a socket's buffer holds it.
-pub(super) const MOST_BYTES: usize = 160 * 1024;
+pub(crate) const MOST_BYTES: usize = 160 * 1024;
 /// The most descriptors of one message.
 const MOST_FDS: usize = 16;
 
 /// To the zygote: make a room. Comes with the keeper's end of the room's socket. The answer is an empty message with a
 /// handle on the keeper; without one where there is no keeper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Plan {
-    pub(super) spec: RoomSpec,
-    pub(super) tier: Tier,
-    /// A directory on the machine that is the room's own; nothing is in it unless the tier or the workspace needs it.
-    pub(super) private: PathBuf,
+pub(crate) struct Plan {
+    pub(crate) spec: RoomSpec,
+    pub(crate) ground: Ground,
+    /// A directory that is the room's own; nothing is in it unless the ground or the workspace needs it.
+    pub(crate) private: PathBuf,
+}
+
+/// What a keeper finds around it, and so what is left for it to put up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ground {
+    /// The machine's own tree.
+    Landlock,
+    /// Namespaces of the room's own, in which it makes a tree.
+    Namespaces,
+    /// A container: namespaces and a tree that somebody else made. All jobs share them.
+    Container,
+}
+
+impl From<Tier> for Ground {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::Landlock => Self::Landlock,
+            Tier::Namespaces => Self::Namespaces,
+        }
+    }
 }
 
 /// The ids of a room on the machine. Never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Ids {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+pub(crate) struct Ids {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
 /// To a keeper that has been waiting: the room it is to keep. Comes with the room's socket, then with the mounts only
 /// the machine's root can take hold of, in the order of the fields.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Assignment {
-    pub(super) plan: Plan,
-    pub(super) workspace: bool,
-    pub(super) private: bool,
-    pub(super) visible: bool,
+pub(crate) struct Assignment {
+    pub(crate) plan: Plan,
+    pub(crate) workspace: bool,
+    pub(crate) private: bool,
+    pub(crate) visible: bool,
 }
 
 /// From the keeper, once: there is a room.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Opened {
+pub(crate) enum Opened {
     /// It takes jobs, once its door is served. Comes with the listeners of the room's network, if it has any.
     Ready {
         /// What was looked at once everything was mounted.
@@ -64,25 +84,25 @@ pub(super) enum Opened {
 
 /// What a keeper saw of the room it made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Looked {
+pub(crate) struct Looked {
     /// The root is read-only.
-    pub(super) root_read_only: bool,
+    pub(crate) root_read_only: bool,
     /// Every protected name is on a read-only mount.
-    pub(super) protected: bool,
+    pub(crate) protected: bool,
     /// The Landlock version the rules are written in.
-    pub(super) landlock: u32,
+    pub(crate) landlock: u32,
 }
 
 /// A step that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Failure {
-    pub(super) step: String,
-    pub(super) errno: i32,
+pub(crate) struct Failure {
+    pub(crate) step: String,
+    pub(crate) errno: i32,
 }
 
 impl Failure {
     /// Names the step an error happened in.
-    pub(super) fn at<E: Into<io::Error>>(step: impl Into<String>) -> impl FnOnce(E) -> Self {
+    pub(crate) fn at<E: Into<io::Error>>(step: impl Into<String>) -> impl FnOnce(E) -> Self {
         let step = step.into();
         move |error| Self { step, errno: error.into().raw_os_error().unwrap_or(libc::EIO) }
     }
@@ -91,22 +111,22 @@ impl Failure {
 /// To a keeper: run this. Comes with the job's own socket, its three streams (none with a terminal), and the files
 /// through which it joins its cgroups.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
-    pub(super) argv: Vec<String>,
-    pub(super) env: Vec<(String, String)>,
+pub(crate) struct Order {
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
     /// Where to start: a directory of the room, and a path beneath it that no link leads out of.
-    pub(super) root: String,
-    pub(super) cwd: String,
-    pub(super) terminal: Option<TerminalSize>,
+    pub(crate) root: String,
+    pub(crate) cwd: String,
+    pub(crate) terminal: Option<TerminalSize>,
     /// A cgroup holds it to the room's limit.
-    pub(super) memory_held: bool,
+    pub(crate) memory_held: bool,
     /// A cgroup holds it to the room's limit.
-    pub(super) pids_held: bool,
+    pub(crate) pids_held: bool,
 }
 
 /// From a job's init.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum News {
+pub(crate) enum News {
     /// The program runs. Comes with the terminal, if it has one.
     Started(Facts),
     /// Nothing ran.
@@ -119,7 +139,7 @@ pub(super) enum News {
 
 /// To a job's init. Closing the socket means: kill everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Word {
+pub(crate) enum Word {
     /// Ask everything to end.
     Terminate,
     /// End everything.
@@ -128,35 +148,35 @@ pub(super) enum Word {
 
 /// What a job's process found about itself behind all its walls, before it became the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Facts {
-    pub(super) uids: [u32; 3],
-    pub(super) gids: [u32; 3],
-    pub(super) capabilities: [u64; 3],
-    pub(super) no_new_privs: bool,
-    pub(super) seccomp: bool,
+pub(crate) struct Facts {
+    pub(crate) uids: [u32; 3],
+    pub(crate) gids: [u32; 3],
+    pub(crate) capabilities: [u64; 3],
+    pub(crate) no_new_privs: bool,
+    pub(crate) seccomp: bool,
     /// A file no rule grants could not be opened.
-    pub(super) landlock: bool,
+    pub(crate) landlock: bool,
     /// The namespaces it is in, as `/proc/self/ns` names them.
-    pub(super) namespaces: Vec<(String, String)>,
+    pub(crate) namespaces: Vec<(String, String)>,
     /// It joined every cgroup it was given.
-    pub(super) cgroups: usize,
+    pub(crate) cgroups: usize,
 }
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Over {
+pub(crate) struct Over {
     /// As `exit`, or none for a signal.
-    pub(super) code: Option<i32>,
-    pub(super) signal: Option<i32>,
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
     /// The limit it was ended for.
-    pub(super) breach: Option<Breach>,
-    pub(super) cpu_ms: u64,
-    pub(super) memory_peak: u64,
+    pub(crate) breach: Option<Breach>,
+    pub(crate) cpu_ms: u64,
+    pub(crate) memory_peak: u64,
 }
 
 /// A limit that a job's init watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Breach {
+pub(crate) enum Breach {
     Cpu,
     Memory,
     Pids,
@@ -164,12 +184,12 @@ pub(super) enum Breach {
 }
 
 /// A pair of connected sockets that keep messages apart.
-pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Sends one message.
-pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
     if bytes.len() > MOST_BYTES || fds.len() > MOST_FDS {
         return Err(io::Error::from_raw_os_error(libc::E2BIG));
@@ -184,7 +204,7 @@ pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedF
 }
 
 /// Waits for one message. `None` when the other side is gone.
-pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     // Looked at first, so that a message takes the memory it needs and not the memory the largest would need.
     let Some(length) = waiting(&socket)? else { return Ok(None) };
     let mut bytes = vec![0; length];

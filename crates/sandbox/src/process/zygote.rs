@@ -30,11 +30,11 @@ use super::{
     keeper,
     seccomp::Profile,
     sys::{self, Forked},
-    wire::{self, Assignment, Failure, Ids, Opened, Plan},
+    wire::{self, Assignment, Failure, Ground, Ids, Opened, Plan},
 };
 use crate::{
     registry,
-    spec::{Tier, WorkspaceMode, WorkspaceSpec},
+    spec::{WorkspaceMode, WorkspaceSpec},
 };
 
 /// The namespaces of a room.
@@ -152,7 +152,7 @@ pub(super) struct Mounts {
 impl Zygote {
     /// Makes one room, and gives a handle on its keeper.
     fn make(&mut self, plan: &Plan, room: &OwnedFd) -> Result<OwnedFd, Failure> {
-        if plan.tier == Tier::Landlock {
+        if plan.ground == Ground::Landlock {
             return self.fork_keeper(plan, room);
         }
         self.park();

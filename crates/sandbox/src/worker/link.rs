@@ -1,0 +1,243 @@
+//! The runtime's side of a worker: a thread that moves what jobs and their callers have to say to each other.
+//!
+//! To whoever runs a job it looks as if the job were on this machine: a socket to its init, and pipes.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{EventfdFlags, eventfd},
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+};
+use serde::{Deserialize, Serialize};
+use toolgate_contract::TerminalSize;
+
+use super::{
+    frame::{Frame, Kind, Stream},
+    inside::Inside,
+    mux::{Channel, Happened, Mux},
+};
+use crate::process::wire::{self, News, Opened, Order, Plan, Word};
+
+/// How long a worker may take to make its room.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// From the worker, once.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) opened: Opened,
+    pub(crate) inside: Inside,
+}
+
+/// A worker that takes jobs.
+#[derive(Debug)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    next: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Shared {
+    wishes: Mutex<Vec<Wish>>,
+    wake: OwnedFd,
+    ended: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Wish {
+    Add(u32, Channel, Frame),
+    Send(Frame),
+    End,
+}
+
+/// The ends of a job's streams that the job is to have.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// A job on a terminal.
+#[derive(Debug)]
+pub(crate) struct OnTerminal {
+    /// Where its init speaks.
+    pub(crate) status: OwnedFd,
+    /// Reads and writes like the terminal.
+    pub(crate) terminal: OwnedFd,
+    /// Names it to [`Link::resize`].
+    pub(crate) number: u32,
+}
+
+impl Link {
+    /// Sends a worker its plan and waits for what comes of it.
+    pub(crate) fn open(input: OwnedFd, output: OwnedFd, plan: &Plan) -> io::Result<(Self, Told)> {
+        let mut mux = Mux::new(input, output)?;
+        mux.send(&Frame::of(Kind::Open, 0, plan)?)?;
+        let told = hear(&mut mux)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared { wishes: Mutex::default(), wake, ended: AtomicBool::new(false) });
+        let of_thread = shared.clone();
+        let thread = std::thread::Builder::new().name("room-link".into()).spawn(move || {
+            // Why it ended matters to nobody: every job on it is lost, and is told so by the end of its socket.
+            if let Err(error) = of_thread.serve(mux) {
+                tracing::debug!(%error, "the link to a worker broke");
+            }
+            of_thread.end();
+        })?;
+        Ok((Self { shared, thread: Mutex::new(Some(thread)), next: AtomicU32::new(1) }, told))
+    }
+
+    /// Starts a job on these streams, and gives the socket on which its init speaks.
+    pub(crate) fn run(&self, order: &Order, streams: Streams) -> io::Result<OwnedFd> {
+        let (status, theirs) = wire::pair()?;
+        let channel = Channel::new(theirs)?
+            .from(Stream::Stdin, streams.stdin)
+            .to(Stream::Stdout, streams.stdout)?
+            .to(Stream::Stderr, streams.stderr)?;
+        self.begin(channel, order)?;
+        Ok(status)
+    }
+
+    /// Starts a job on a terminal.
+    pub(crate) fn open_terminal(&self, order: &Order) -> io::Result<OnTerminal> {
+        let (status, theirs) = wire::pair()?;
+        let (terminal, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let channel = Channel::new(theirs)?.from(Stream::Stdin, far.try_clone()?).to(Stream::Stdout, far)?;
+        let number = self.begin(channel, order)?;
+        Ok(OnTerminal { status, terminal, number })
+    }
+
+    fn begin(&self, channel: Channel, order: &Order) -> io::Result<u32> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let order = Frame::of(Kind::Order, number, order)?;
+        if order.body.len() > wire::MOST_BYTES {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
+        self.shared.wish(Wish::Add(number, channel, order));
+        Ok(number)
+    }
+
+    /// Changes the size of a terminal.
+    pub(crate) fn resize(&self, terminal: u32, size: TerminalSize) -> io::Result<()> {
+        self.shared.wish(Wish::Send(Frame::of(Kind::Resize, terminal, &size)?));
+        Ok(())
+    }
+
+    /// Does the worker still listen?
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.shared.ended.load(Ordering::Acquire)
+    }
+
+    /// Closes the stream: the worker ends everything. Waits until this side is done with it.
+    pub(crate) fn close(&self) {
+        self.shared.wish(Wish::End);
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Waits for the worker's first word.
+fn hear(mux: &mut Mux) -> io::Result<Told> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let happened = mux.turn(None, Some(until))?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        for happened in happened {
+            if let Happened::Frame(frame) = happened
+                && frame.kind == Kind::Open
+            {
+                return frame.read();
+            }
+        }
+        if Instant::now() >= until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+}
+
+impl Shared {
+    /// A wish nobody will hear is dropped, and whoever waits for what comes of it reads the end.
+    fn wish(&self, wish: Wish) {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        wishes.push(wish);
+        // A counter that is full has been set before.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn end(&self) {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ended.store(true, Ordering::Release);
+        wishes.clear();
+    }
+
+    fn serve(&self, mut mux: Mux) -> io::Result<()> {
+        while let Some(happened) = mux.turn(Some(self.wake.as_fd()), None)? {
+            for happened in happened {
+                match happened {
+                    Happened::Awake => {
+                        if !self.grant(&mut mux)? {
+                            return Ok(());
+                        }
+                    }
+                    Happened::Spoken(number) => match mux.spoken::<Word>(number) {
+                        Some((word, _)) => mux.send(&Frame::of(Kind::Say, number, &word)?)?,
+                        // Whoever waited for the job does not any more.
+                        None => {
+                            mux.forget(number);
+                            mux.send(&Frame::new(Kind::Gone, number, Vec::new()))?;
+                        }
+                    },
+                    Happened::Frame(frame) => hear_of(&mut mux, &frame)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what was wished for. `false`: the end.
+    fn grant(&self, mux: &mut Mux) -> io::Result<bool> {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        let wishes = std::mem::take(&mut *self.wishes.lock().unwrap_or_else(PoisonError::into_inner));
+        for wish in wishes {
+            match wish {
+                Wish::Add(number, channel, order) => {
+                    mux.add(number, channel);
+                    mux.send(&order)?;
+                }
+                Wish::Send(frame) => mux.send(&frame)?,
+                Wish::End => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn hear_of(mux: &mut Mux, frame: &Frame) -> io::Result<()> {
+    match frame.kind {
+        Kind::Say => mux.pass_on(frame.channel, &frame.read::<News>()?),
+        Kind::Gone => mux.gone(frame.channel),
+        Kind::Open | Kind::Order | Kind::Resize | Kind::Bytes(_) | Kind::Credit(_) => {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame comes out of turn"));
+        }
+    }
+    Ok(())
+}

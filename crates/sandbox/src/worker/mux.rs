@@ -1,0 +1,389 @@
+//! Many jobs over one stream of bytes.
+//!
+//! Both sides of a link look the same: for each job there is a socket on which somebody speaks about it, and pipes its
+//! bytes come from or go to. Whatever is said or written here is said or written there. A stream is read here only as
+//! far as the other side has room for it ([`WINDOW`]), so a job nobody listens to stops itself and no other job; whoever
+//! sends more than that breaks the link.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Instant,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
+    net::{Shutdown, shutdown},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::frame::{Frame, Kind, Stream};
+use crate::process::wire;
+
+/// How many bytes of a stream may be on their way.
+pub(crate) const WINDOW: usize = 256 * 1024;
+/// The most that is read at once.
+const CHUNK: usize = 32 * 1024;
+/// While this much is waiting to be sent, no stream is read.
+const MOST_UNSENT: usize = 512 * 1024;
+
+/// One side of a link.
+pub(crate) struct Mux {
+    input: OwnedFd,
+    output: OwnedFd,
+    received: Vec<u8>,
+    unsent: VecDeque<u8>,
+    channels: BTreeMap<u32, Channel>,
+}
+
+/// What belongs to one job.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    /// Where somebody speaks about the job. None once they are gone.
+    status: Option<OwnedFd>,
+    from: Vec<From>,
+    to: Vec<To>,
+}
+
+/// A stream that begins here.
+#[derive(Debug)]
+struct From {
+    stream: Stream,
+    fd: OwnedFd,
+    credit: usize,
+}
+
+/// A stream that ends here.
+#[derive(Debug)]
+struct To {
+    stream: Stream,
+    /// None: nobody reads it any more, and what comes is thrown away.
+    fd: Option<OwnedFd>,
+    unwritten: VecDeque<u8>,
+    ended: bool,
+}
+
+/// What a side has to deal with itself.
+#[derive(Debug)]
+pub(crate) enum Happened {
+    /// A frame that is not about the bytes of a stream.
+    Frame(Frame),
+    /// Somebody spoke on the socket of this channel.
+    Spoken(u32),
+    /// The other descriptor is ready.
+    Awake,
+}
+
+impl Channel {
+    pub(crate) fn new(status: OwnedFd) -> io::Result<Self> {
+        // A message nobody takes must not hold up the others.
+        unblock(&status)?;
+        Ok(Self { status: Some(status), ..Self::default() })
+    }
+
+    /// Sends what is read here.
+    pub(crate) fn from(mut self, stream: Stream, fd: OwnedFd) -> Self {
+        self.begins(stream, fd);
+        self
+    }
+
+    /// Writes here what comes.
+    pub(crate) fn to(mut self, stream: Stream, fd: OwnedFd) -> io::Result<Self> {
+        self.ends(stream, fd)?;
+        Ok(self)
+    }
+
+    pub(crate) fn begins(&mut self, stream: Stream, fd: OwnedFd) {
+        self.from.push(From { stream, fd, credit: WINDOW });
+    }
+
+    pub(crate) fn ends(&mut self, stream: Stream, fd: OwnedFd) -> io::Result<()> {
+        unblock(&fd)?;
+        self.to.push(To { stream, fd: Some(fd), unwritten: VecDeque::new(), ended: false });
+        Ok(())
+    }
+
+    /// Is there nothing left to be done for it?
+    fn is_over(&self) -> bool {
+        let has_ended = |to: &To| to.ended && to.unwritten.is_empty();
+        self.status.is_none() && self.from.is_empty() && self.to.iter().all(has_ended)
+    }
+}
+
+impl Mux {
+    pub(crate) fn new(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+        unblock(&input)?;
+        unblock(&output)?;
+        Ok(Self { input, output, received: Vec::new(), unsent: VecDeque::new(), channels: BTreeMap::new() })
+    }
+
+    pub(crate) fn add(&mut self, number: u32, channel: Channel) {
+        self.channels.insert(number, channel);
+    }
+
+    pub(crate) fn channel(&mut self, number: u32) -> Option<&mut Channel> {
+        self.channels.get_mut(&number)
+    }
+
+    pub(crate) fn send(&mut self, frame: &Frame) -> io::Result<()> {
+        frame.write(&mut self.unsent)
+    }
+
+    /// From here on the link is none of this process's business: it has just been copied from the one whose it is.
+    pub(crate) fn let_go(&mut self) -> io::Result<()> {
+        let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        self.input = nothing.try_clone()?;
+        self.output = nothing;
+        Ok(())
+    }
+
+    /// Waits until something happens on the link, in a channel, or on `other`, or until it is late. `None`: the link has
+    /// ended.
+    pub(crate) fn turn(
+        &mut self,
+        other: Option<BorrowedFd<'_>>,
+        until: Option<Instant>,
+    ) -> io::Result<Option<Vec<Happened>>> {
+        let ready = self.wait(other, until)?;
+        let mut happened = Vec::new();
+        for (at, events) in ready {
+            match at {
+                At::Input if !self.receive(&mut happened)? => return Ok(None),
+                At::Input => {}
+                At::Output => self.flush()?,
+                At::Other => happened.push(Happened::Awake),
+                At::Status(number) => happened.push(Happened::Spoken(number)),
+                At::From(number, stream) => self.forward(number, stream)?,
+                At::To(number, stream) => self.deliver(number, stream, events)?,
+            }
+        }
+        // What was just said is on its way before anybody waits again.
+        self.flush()?;
+        Ok(Some(happened))
+    }
+
+    fn wait(&self, other: Option<BorrowedFd<'_>>, until: Option<Instant>) -> io::Result<Vec<(At, PollFlags)>> {
+        let mut places = vec![At::Input];
+        let mut fds = vec![PollFd::new(&self.input, PollFlags::IN)];
+        if let Some(other) = other {
+            places.push(At::Other);
+            fds.push(PollFd::from_borrowed_fd(other, PollFlags::IN));
+        }
+        if !self.unsent.is_empty() {
+            places.push(At::Output);
+            fds.push(PollFd::new(&self.output, PollFlags::OUT));
+        }
+        let takes = self.unsent.len() < MOST_UNSENT;
+        for (&number, channel) in &self.channels {
+            if let Some(status) = channel.status.as_ref().filter(|_| takes) {
+                places.push(At::Status(number));
+                fds.push(PollFd::new(status, PollFlags::IN));
+            }
+            for from in channel.from.iter().filter(|from| takes && from.credit > 0) {
+                places.push(At::From(number, from.stream));
+                fds.push(PollFd::new(&from.fd, PollFlags::IN));
+            }
+            for to in channel.to.iter().filter(|to| !to.unwritten.is_empty()) {
+                if let Some(fd) = &to.fd {
+                    places.push(At::To(number, to.stream));
+                    fds.push(PollFd::new(fd, PollFlags::OUT));
+                }
+            }
+        }
+        let wait = until.and_then(|until| Timespec::try_from(until.saturating_duration_since(Instant::now())).ok());
+        match poll(&mut fds, wait.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let events: Vec<_> = fds.iter().map(PollFd::revents).collect();
+        Ok(places.into_iter().zip(events).filter(|(_, events)| !events.is_empty()).collect())
+    }
+
+    /// Reads the link. `false`: it has ended.
+    fn receive(&mut self, happened: &mut Vec<Happened>) -> io::Result<bool> {
+        let mut buffer = [0; CHUNK];
+        match rustix::io::read(&self.input, &mut buffer) {
+            Ok(0) => return Ok(false),
+            Ok(read) => self.received.extend_from_slice(&buffer[..read]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        while let Some(frame) = Frame::take(&mut self.received)? {
+            match frame.kind {
+                Kind::Bytes(stream) => self.take(frame.channel, stream, &frame.body)?,
+                Kind::Credit(stream) => self.allow(frame.channel, stream, &frame.body)?,
+                Kind::Open | Kind::Order | Kind::Say | Kind::Resize | Kind::Gone => {
+                    happened.push(Happened::Frame(frame));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends what can be sent without waiting.
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.unsent.is_empty() {
+            match rustix::io::write(&self.output, self.unsent.as_slices().0) {
+                Ok(written) => drop(self.unsent.drain(..written)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes came for a stream that ends here.
+    fn take(&mut self, number: u32, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        // A channel that is over here may still be at work there.
+        let Some(channel) = self.channels.get_mut(&number) else { return Ok(()) };
+        let Some(to) = channel.to.iter_mut().find(|to| to.stream == stream) else { return Ok(()) };
+        if to.unwritten.len() + bytes.len() > WINDOW {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "more was sent than there was room for"));
+        }
+        to.ended |= bytes.is_empty();
+        to.unwritten.extend(bytes);
+        self.deliver(number, stream, PollFlags::OUT)
+    }
+
+    fn allow(&mut self, number: u32, stream: Stream, body: &[u8]) -> io::Result<()> {
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "a credit is a number");
+        let more = u32::from_le_bytes(body.try_into().map_err(|_| bad())?) as usize;
+        if let Some(channel) = self.channels.get_mut(&number)
+            && let Some(from) = channel.from.iter_mut().find(|from| from.stream == stream)
+        {
+            from.credit = from.credit.saturating_add(more).min(WINDOW);
+        }
+        Ok(())
+    }
+
+    /// Reads a stream that begins here and sends what was read.
+    fn forward(&mut self, number: u32, stream: Stream) -> io::Result<()> {
+        let Some(channel) = self.channels.get_mut(&number) else { return Ok(()) };
+        let Some(at) = channel.from.iter().position(|from| from.stream == stream) else { return Ok(()) };
+        let from = &mut channel.from[at];
+        let mut bytes = vec![0; CHUNK.min(from.credit)];
+        match rustix::io::read(&from.fd, &mut bytes) {
+            Ok(read) if read > 0 => {
+                bytes.truncate(read);
+                from.credit -= read;
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            // A terminal nobody has open any more answers with an error.
+            Ok(_) | Err(_) => {
+                bytes.clear();
+                channel.from.remove(at);
+            }
+        }
+        self.send(&Frame::new(Kind::Bytes(stream), number, bytes))?;
+        self.forget_if_over(number);
+        Ok(())
+    }
+
+    /// Writes what came for a stream that ends here, and says how much more may come.
+    fn deliver(&mut self, number: u32, stream: Stream, events: PollFlags) -> io::Result<()> {
+        let Some(channel) = self.channels.get_mut(&number) else { return Ok(()) };
+        let Some(to) = channel.to.iter_mut().find(|to| to.stream == stream) else { return Ok(()) };
+        let written = to.write(events);
+        if written > 0 {
+            let body = (written as u32).to_le_bytes().to_vec();
+            self.send(&Frame::new(Kind::Credit(stream), number, body))?;
+        }
+        self.forget_if_over(number);
+        Ok(())
+    }
+
+    /// Takes what was said on the socket of a channel. `None`: nobody is there any more. What they left to be read is
+    /// still sent.
+    pub(crate) fn spoken<T: DeserializeOwned>(&mut self, number: u32) -> Option<(T, Vec<OwnedFd>)> {
+        let channel = self.channels.get_mut(&number)?;
+        if let Ok(Some(said)) = wire::receive(channel.status.as_ref()?) {
+            return Some(said);
+        }
+        channel.status = None;
+        channel.to.clear();
+        self.forget_if_over(number);
+        None
+    }
+
+    /// Passes on what the other side said, to whoever holds the channel's socket here.
+    pub(crate) fn pass_on(&mut self, number: u32, message: &impl Serialize) {
+        let Some(channel) = self.channels.get_mut(&number) else { return };
+        if let Some(status) = &channel.status
+            && wire::send(status, message, &[]).is_err()
+        {
+            channel.status = None;
+        }
+    }
+
+    /// Whoever spoke on the other side is gone. What they left to be read is still delivered.
+    pub(crate) fn gone(&mut self, number: u32) {
+        if let Some(channel) = self.channels.get_mut(&number) {
+            channel.status = None;
+            channel.from.clear();
+        }
+        self.forget_if_over(number);
+    }
+
+    /// Lets go of a channel at once, with everything that belongs to it.
+    pub(crate) fn forget(&mut self, number: u32) {
+        self.channels.remove(&number);
+    }
+
+    fn forget_if_over(&mut self, number: u32) {
+        if self.channels.get(&number).is_some_and(Channel::is_over) {
+            self.forget(number);
+        }
+    }
+}
+
+impl To {
+    /// Writes what can be written without waiting, and gives how much room that made.
+    fn write(&mut self, events: PollFlags) -> usize {
+        let before = self.unwritten.len();
+        if events.contains(PollFlags::ERR) {
+            self.fd = None;
+        }
+        while let Some(fd) = &self.fd
+            && !self.unwritten.is_empty()
+        {
+            match rustix::io::write(fd, self.unwritten.as_slices().0) {
+                Ok(written) => drop(self.unwritten.drain(..written)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                // It is not read any more.
+                Err(_) => self.fd = None,
+            }
+        }
+        if self.fd.is_none() {
+            self.unwritten.clear();
+        }
+        if self.ended
+            && self.unwritten.is_empty()
+            && let Some(fd) = self.fd.take()
+        {
+            // A terminal's socket is open twice here; whoever reads it is told all the same.
+            let _ = shutdown(&fd, Shutdown::Write);
+        }
+        before - self.unwritten.len()
+    }
+}
+
+/// Where something happened.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    Input,
+    Output,
+    Other,
+    Status(u32),
+    From(u32, Stream),
+    To(u32, Stream),
+}
+
+fn unblock(fd: impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(&fd)?;
+    Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
