@@ -4,9 +4,11 @@
 //! a receipt: the walls that stood around it, as its own process found them. A wall that cannot be put up is a refusal
 //! that names it, never a weaker room.
 //!
-//! `process/` is the backend for Linux; all unsafe code of the project is in `process/sys.rs`.
+//! `process/` is the backend for Linux, `docker/` the one for containers, in which a `worker/` does what `process/` does;
+//! all unsafe code of the project is in `process/sys.rs`.
 
 mod deny_all;
+mod docker;
 mod env;
 mod lifecycle;
 mod output;
@@ -18,6 +20,7 @@ mod spec;
 pub mod worker;
 
 pub use deny_all::DenyAll;
+pub use docker::{DockerBackend, DockerSettings};
 pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};
 pub use overlay::{Change, Changes, How, Refused, What};
 pub use process::ProcessBackend;

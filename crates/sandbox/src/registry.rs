@@ -45,6 +45,9 @@ use crate::{
     spec::RoomSpec,
 };
 
+/// The tier of rooms that are containers.
+pub(crate) const CONTAINER: &str = "container";
+
 /// How long a killed keeper may take to be gone.
 const DEATH: Duration = Duration::from_secs(2);
 
@@ -111,8 +114,8 @@ impl Registry {
         write_json(&self.dir, INSTANCE, &self.note)
     }
 
-    /// Notes that a process room is about to be made. What it keeps on the machine is in the directory of its id, and
-    /// what it put into its workspace are empty directories.
+    /// Notes that a room is about to be made. What it keeps on the machine is in the directory of its id, and what it put
+    /// into its workspace are empty directories.
     pub fn note(&self, id: &str, owner: &str, tier: &str, spec: &RoomSpec, put: Vec<PathBuf>) -> io::Result<RoomNote> {
         let is_word = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if !is_word || id.len() > 64 {
@@ -121,7 +124,7 @@ impl Registry {
         let room = NotedRoom {
             id: id.to_owned(),
             owner: owner.to_owned(),
-            backend: "process".to_owned(),
+            backend: if tier == CONTAINER { "docker" } else { "process" }.to_owned(),
             tier: tier.to_owned(),
             spec_hash: spec.digest()?.to_string(),
             opened_at_ms: now_ms(),
@@ -288,6 +291,16 @@ pub fn sweep(data: &Path) -> io::Result<Swept> {
         }
     }
     Ok(swept)
+}
+
+/// Does the instance of this name live? One that has left nothing behind does not.
+pub fn is_alive(data: &Path, instance: &str) -> io::Result<bool> {
+    let is_word = instance.len() == WORD && instance.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let dir = rooms_dir(data).join(instance);
+    if !is_word || !dir.is_dir() {
+        return Ok(false);
+    }
+    Ok(claim(&rooms_dir(data), &dir)?.is_none())
 }
 
 /// The lock of a dead instance, or nothing: it lives, or another sweep has it.

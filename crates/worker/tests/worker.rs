@@ -1,5 +1,7 @@
 //! The worker as a process of this machine, spoken to over pipes.
 
+#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up is a failed test")]
+
 use std::{
     collections::BTreeMap,
     fs,

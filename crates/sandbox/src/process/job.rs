@@ -436,7 +436,9 @@ struct Seen {
 impl Seen {
     fn now(ground: Ground) -> Self {
         let pids: Vec<i32> = match ground {
-            Ground::Landlock | Ground::Container => descendants().into_iter().map(|pid| pid.as_raw_nonzero().get()).collect(),
+            Ground::Landlock | Ground::Container => {
+                descendants().into_iter().map(|pid| pid.as_raw_nonzero().get()).collect()
+            }
             Ground::Namespaces => fs::read_dir("/proc")
                 .into_iter()
                 .flatten()

@@ -39,11 +39,11 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 
 /// What a room needs of them. Dropping it takes away those that no other room needs and nobody has changed.
 #[derive(Debug)]
-pub(super) struct Placeholders {
+pub(crate) struct Placeholders {
     workspace: OwnedFd,
     held: Vec<Held>,
     /// The names to protect: as they were asked for, or the part of them that exists.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ struct Held {
 }
 
 impl Placeholders {
-    pub(super) fn put(workspace: &WorkspaceSpec) -> Result<Self, RoomError> {
+    pub(crate) fn put(workspace: &WorkspaceSpec) -> Result<Self, RoomError> {
         let root = open_workspace(&workspace.path).map_err(RoomError::step("open the workspace"))?;
         let turn = take_turn(&root).map_err(RoomError::step("wait for another room on the workspace"))?;
         let mut placeholders = Self { workspace: root, held: Vec::new(), names: Vec::new() };
@@ -73,12 +73,12 @@ impl Placeholders {
     }
 
     /// The placeholders, relative to the workspace, for whoever cleans up after a crash.
-    pub(super) fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.held.iter().map(|held| held.path.clone()).collect()
     }
 
     /// Leaves them where they are: the room would not go.
-    pub(super) fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         self.held.clear();
     }
 

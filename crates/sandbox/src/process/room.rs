@@ -307,7 +307,7 @@ impl fmt::Debug for ProcessRoom {
     }
 }
 
-fn room_id() -> String {
+pub(crate) fn room_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("room-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }

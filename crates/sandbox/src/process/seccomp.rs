@@ -1042,8 +1042,7 @@ mod tests {
     fn a_foreign_architecture_ends_the_program() {
         // 32-bit x86, 32-bit Arm, and the other one of the two this is written for.
         for architecture in [0x4000_0003, 0x4000_0028, ARCHITECTURE ^ (0x3E ^ 0xB7), 0, u32::MAX] {
-            for (profile, number) in ALL.into_iter().flat_map(|profile| (0..500).map(move |number| (profile, number)))
-            {
+            for (profile, number) in ALL.into_iter().flat_map(|profile| (0..500).map(move |number| (profile, number))) {
                 let called = Called { number, architecture, arguments: [0; 6] };
                 assert_eq!(run(&filter(profile), called).0, KILL);
             }

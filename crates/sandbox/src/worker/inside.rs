@@ -38,11 +38,27 @@ impl Inside {
     }
 }
 
-/// How often something in the container was killed because memory had run out.
-pub(super) fn out_of_memory() -> u64 {
-    let files = ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"];
+/// How often the container came up against its limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Something was killed because memory had run out.
+    pub(super) memory: u64,
+    /// A process was not started.
+    pub(super) pids: u64,
+}
+
+impl Counted {
+    pub(super) fn now() -> Self {
+        let memory = ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"];
+        let pids = ["/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events"];
+        Self { memory: counter(memory, "oom_kill "), pids: counter(pids, "max ") }
+    }
+}
+
+/// The number behind a name in the first of these files that is there.
+fn counter(files: [&str; 2], name: &str) -> u64 {
     let text = files.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The number in the first of these files that is there. A limit that is a word is none.

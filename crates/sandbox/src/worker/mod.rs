@@ -35,10 +35,11 @@ use crate::process::{
 };
 
 use frame::{Frame, Kind, Stream};
-use inside::Inside;
+use inside::{Counted, Inside};
 use link::Told;
 use mux::{Channel, Happened, Mux};
 
+pub(crate) use receipt::OWN_PIDS;
 pub use room::WorkerRoom;
 
 /// The worker's whole life. Comes back when the stream has ended and nothing is left that it started. Only for a process
@@ -137,8 +138,8 @@ struct Worker {
     mux: Mux,
     keeper: OwnedFd,
     terminals: BTreeMap<u32, OwnedFd>,
-    /// How often memory had run out when a job began.
-    counted: BTreeMap<u32, u64>,
+    /// How often limits had been met when a job began.
+    counted: BTreeMap<u32, Counted>,
 }
 
 impl Worker {
@@ -197,7 +198,7 @@ impl Worker {
         }
         let fds: Vec<BorrowedFd<'_>> = theirs.iter().map(AsFd::as_fd).collect();
         wire::send(&self.keeper, order, &fds)?;
-        self.counted.insert(number, inside::out_of_memory());
+        self.counted.insert(number, Counted::now());
         self.mux.add(number, channel);
         Ok(())
     }
@@ -221,12 +222,18 @@ impl Worker {
         self.mux.send(&Frame::of(Kind::Say, number, &news)?)
     }
 
-    /// What the kernel kills because memory has run out looks like any other that was killed.
+    /// A job that failed while the container came up against a limit failed for that. What the kernel kills because
+    /// memory has run out looks like any other that was killed.
     fn explained(&self, number: u32, over: Over) -> Over {
-        let before = self.counted.get(&number).copied().unwrap_or(0);
-        let ran_out = inside::out_of_memory() > before;
-        let breach = over.breach.or((ran_out && over.code != Some(0)).then_some(Breach::Memory));
-        Over { breach, ..over }
+        let before = self.counted.get(&number).copied().unwrap_or_default();
+        let now = Counted::now();
+        let met = match over.code {
+            Some(0) => None,
+            _ if now.memory > before.memory => Some(Breach::Memory),
+            _ if now.pids > before.pids => Some(Breach::Pids),
+            _ => None,
+        };
+        Over { breach: over.breach.or(met), ..over }
     }
 
     fn forget(&mut self, number: u32) {

@@ -8,11 +8,12 @@ use crate::{
         receipt::{own_namespaces, told},
         wire::{Facts, Looked},
     },
+    registry::CONTAINER,
     spec::{RoomLimits, Wall},
 };
 
-/// The kind of room, as receipts name it.
-pub(super) const TIER: &str = "container";
+/// Processes of a container that are no job's: its first one, the worker, the keeper, and inits.
+pub(crate) const OWN_PIDS: u32 = 8;
 
 /// The walls that stand around all jobs of a container, and what puts them up.
 pub(super) fn around_all(limits: &RoomLimits, looked: &Looked, inside: &Inside) -> Vec<(Wall, String)> {
@@ -32,7 +33,7 @@ pub(super) fn around_all(limits: &RoomLimits, looked: &Looked, inside: &Inside) 
         (Wall::Network, apart("net") && inside.interfaces.iter().all(|name| name == "lo"), "net_namespace".into()),
         (Wall::Ipc, apart("ipc") && apart("net"), "ipc_namespace".into()),
         (Wall::Memory, holds(inside.memory, limits.memory), "cgroup".into()),
-        (Wall::Pids, holds(inside.pids, u64::from(limits.pids)), "cgroup".into()),
+        (Wall::Pids, holds(inside.pids, u64::from(limits.pids + OWN_PIDS)), "cgroup".into()),
     ]
     .into_iter()
     .filter_map(|(wall, stands, by)| stands.then_some((wall, by)))
@@ -52,5 +53,5 @@ pub(super) fn write(around: &[(Wall, String)], facts: &Facts) -> Receipt {
     let mut stood: Vec<_> = around.iter().filter(|(wall, _)| *wall != Wall::Files || facts.landlock).cloned().collect();
     stood.extend(of_job.into_iter().filter_map(|(wall, stands, by)| stands.then_some((wall, by))));
     stood.sort_by_key(|(wall, _)| *wall);
-    told(TIER, stood)
+    told(CONTAINER, stood)
 }

@@ -1,0 +1,173 @@
+//! What the daemon is asked for.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::{Path, PathBuf},
+};
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountBindOptions,
+    MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
+};
+
+use super::{DockerSettings, seccomp};
+use crate::spec::{RoomLimits, RoomSpec, WorkspaceMode};
+
+/// Where the worker is in a container.
+pub(super) const WORKER: &str = "/toolgate-worker";
+/// The private directory of a container.
+pub(super) const PRIVATE: &str = "/home";
+
+/// The labels of a container.
+pub(super) const DEPLOYMENT: &str = "toolgate.deployment";
+pub(super) const INSTANCE: &str = "toolgate.instance";
+const OWNER: &str = "toolgate.owner";
+const SPEC: &str = "toolgate.spec";
+
+/// Everything a container is made of.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) settings: &'a DockerSettings,
+    pub(super) spec: &'a RoomSpec,
+    /// The image's id.
+    pub(super) image: String,
+    pub(super) ids: (u32, u32),
+    pub(super) deployment: &'a str,
+    pub(super) instance: &'a str,
+    pub(super) owner: &'a str,
+    pub(super) spec_hash: String,
+    pub(super) covers: Vec<Cover>,
+}
+
+/// Something of the machine that hides a path of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cover {
+    pub(super) path: PathBuf,
+    pub(super) with: PathBuf,
+}
+
+/// The limits of a room that is a container: whichever is lower, the room's own or what the settings allow.
+pub(super) fn limits(settings: &DockerSettings, spec: &RoomLimits) -> RoomLimits {
+    RoomLimits {
+        memory: spec.memory.min(settings.memory_limit),
+        pids: spec.pids.min(settings.pids_limit),
+        scratch: spec.scratch.min(settings.tmpfs_size),
+        ..*spec
+    }
+}
+
+impl Wanted<'_> {
+    pub(super) fn body(&self) -> ContainerCreateBody {
+        let labels = [
+            (DEPLOYMENT, self.deployment),
+            (INSTANCE, self.instance),
+            (OWNER, self.owner),
+            (SPEC, self.spec_hash.as_str()),
+        ];
+        ContainerCreateBody {
+            image: Some(self.image.clone()),
+            entrypoint: Some(vec![WORKER.into()]),
+            cmd: Some(Vec::new()),
+            user: Some(format!("{}:{}", self.ids.0, self.ids.1)),
+            hostname: Some("room".into()),
+            working_dir: Some("/".into()),
+            // The first stream is the only one, and the program reads its end when it is gone.
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(false),
+            tty: Some(false),
+            network_disabled: Some(true),
+            labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()),
+            host_config: Some(self.host()),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    fn host(&self) -> HostConfig {
+        let limits = limits(self.settings, &self.spec.limits);
+        let memory = signed(limits.memory);
+        let ulimit = |name: &str, most: u64| ResourcesUlimits {
+            name: Some(name.to_owned()),
+            soft: Some(signed(most)),
+            hard: Some(signed(most)),
+        };
+        HostConfig {
+            network_mode: Some("none".into()),
+            ipc_mode: Some("private".into()),
+            cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+            cap_drop: Some(vec!["ALL".into()]),
+            security_opt: Some(vec!["no-new-privileges".into(), format!("seccomp={}", seccomp::profile())]),
+            readonly_rootfs: Some(true),
+            privileged: Some(false),
+            init: Some(true),
+            memory: Some(memory),
+            // The same: no swap.
+            memory_swap: Some(memory),
+            nano_cpus: Some(signed(self.settings.cpu_limit)),
+            pids_limit: Some(i64::from(limits.pids)),
+            shm_size: Some(signed(limits.scratch)),
+            ulimits: Some(vec![ulimit("nofile", limits.open_files), ulimit("core", 0), ulimit("fsize", limits.disk)]),
+            tmpfs: Some(self.tmpfs(limits.scratch)),
+            mounts: Some(self.mounts()),
+            // What the worker says is what jobs say, and none of it belongs into a file of the daemon's.
+            log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
+            auto_remove: Some(self.settings.auto_remove),
+            runtime: self.settings.runtime.clone(),
+            ..HostConfig::default()
+        }
+    }
+
+    fn tmpfs(&self, bytes: u64) -> HashMap<String, String> {
+        let (uid, gid) = self.ids;
+        let common = format!("rw,exec,nosuid,nodev,size={bytes}");
+        HashMap::from([
+            ("/tmp".to_owned(), format!("{common},mode=1777")),
+            (PRIVATE.to_owned(), format!("{common},mode=0755,uid={uid},gid={gid}")),
+        ])
+    }
+
+    /// By path, so that what lies deeper covers what lies above.
+    fn mounts(&self) -> Vec<Mount> {
+        let mut mounts = BTreeMap::new();
+        let mut put = |target: &Path, source: &Path, read_only: bool| {
+            mounts.insert(target.to_owned(), mount(source, target, read_only));
+        };
+        put(Path::new(WORKER), &self.settings.worker, true);
+        self.spec.visible.iter().for_each(|path| put(path, path, true));
+        if let Some(workspace) = &self.spec.workspace {
+            let writes = workspace.mode == WorkspaceMode::ReadWrite;
+            put(&workspace.path, &workspace.path, !writes);
+            let protected: Vec<PathBuf> = workspace.protected.iter().map(|name| workspace.path.join(name)).collect();
+            if writes {
+                // What is mounted on cannot be renamed away, with what is below it.
+                let above = self.spec.closed.iter().chain(&protected).flat_map(|path| path.ancestors().skip(1));
+                let inside = |path: &&Path| path.starts_with(&workspace.path) && *path != workspace.path;
+                let above: BTreeSet<&Path> = above.filter(inside).collect();
+                above.into_iter().for_each(|path| put(path, path, false));
+                protected.iter().for_each(|path| put(path, path, true));
+            }
+        }
+        self.covers.iter().for_each(|cover| put(&cover.path, &cover.with, true));
+        mounts.into_values().collect()
+    }
+}
+
+fn mount(source: &Path, target: &Path, read_only: bool) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(source.to_string_lossy().into_owned()),
+        target: Some(target.to_string_lossy().into_owned()),
+        read_only: Some(read_only),
+        bind_options: Some(MountBindOptions {
+            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+            ..MountBindOptions::default()
+        }),
+        ..Mount::default()
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,194 @@
+//! The daemon: the few things it is asked for, each as a call that blocks.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    sync::mpsc,
+};
+
+use bollard::{
+    ClientVersion, Docker,
+    container::{AttachContainerResults, LogOutput},
+    errors::Error,
+    models::ContainerCreateBody,
+    query_parameters::{AttachContainerOptions, CreateContainerOptions, ListContainersOptions, RemoveContainerOptions},
+};
+use futures_util::StreamExt as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    runtime::Runtime,
+};
+
+use super::{
+    container::{DEPLOYMENT, INSTANCE},
+    too_weak,
+};
+use crate::{
+    room::{Missing, RoomError},
+    spec::Wall,
+};
+
+/// How long the daemon may take for one answer, in seconds.
+const PATIENCE: u64 = 60;
+/// The version whose calls are used; a newer daemon is asked for a newer one.
+const VERSION: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
+
+pub(super) struct Daemon {
+    socket: PathBuf,
+    /// None while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+/// A container that runs, and the stream to and from its program.
+pub(super) struct Started {
+    pub(super) input: OwnedFd,
+    pub(super) output: OwnedFd,
+}
+
+impl Daemon {
+    pub(super) fn new(socket: &Path) -> io::Result<Self> {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("docker").enable_all().build()?;
+        Ok(Self { socket: socket.to_owned(), runtime: Some(runtime) })
+    }
+
+    /// The id of an image: its digest, which no tag can move.
+    pub(super) fn image(&self, name: &str) -> Result<String, RoomError> {
+        let asked = name.to_owned();
+        let found = self.ask(move |docker| async move { docker.inspect_image(&asked).await })?;
+        match found {
+            Ok(image) => image.id.ok_or_else(|| failed("find the image", "it has no id")),
+            Err(Error::DockerResponseServerError { status_code: 404, .. }) => {
+                let why = format!("there is no image `{name}`");
+                let remedy = format!("Get the image with `docker pull {name}`, or build it.");
+                Err(too_weak(Wall::Files, Missing { why, remedy }))
+            }
+            Err(error) => Err(failed("find the image", error)),
+        }
+    }
+
+    pub(super) fn create(&self, name: &str, body: ContainerCreateBody) -> Result<String, RoomError> {
+        let options = CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
+        let made = self.ask(move |docker| async move { docker.create_container(Some(options), body).await })?;
+        made.map(|made| made.id).map_err(|error| failed("create the container", error))
+    }
+
+    /// Attaches to a container, then starts it: not a byte of it is missed, and it never runs without us.
+    pub(super) fn start(&self, container: &str) -> Result<Started, RoomError> {
+        let pair = || -> io::Result<(UnixStream, UnixStream)> {
+            let (near, far) = UnixStream::pair()?;
+            far.set_nonblocking(true)?;
+            Ok((near, far))
+        };
+        let (near, far) = pair().map_err(RoomError::step("make a socket"))?;
+        let container = container.to_owned();
+        let started = self.ask(move |docker| async move {
+            let options =
+                AttachContainerOptions { stream: true, stdin: true, stdout: true, ..AttachContainerOptions::default() };
+            let attached = docker.attach_container(&container, Some(options)).await?;
+            let far = tokio::net::UnixStream::from_std(far)?;
+            tokio::spawn(pass_on(attached, far));
+            docker.start_container(&container, None).await
+        })?;
+        started.map_err(|error| failed("start the container", error))?;
+        let input = near.try_clone().map_err(RoomError::step("make a socket"))?;
+        Ok(Started { input: input.into(), output: near.into() })
+    }
+
+    /// Ends a container and removes it. One that is gone, or going, is what was wanted.
+    pub(super) fn remove(&self, container: &str) -> Result<(), RoomError> {
+        let container = container.to_owned();
+        let options = RemoveContainerOptions { force: true, v: true, ..RemoveContainerOptions::default() };
+        let removed =
+            self.ask(move |docker| async move { docker.remove_container(&container, Some(options)).await })?;
+        match removed {
+            Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+            Err(error) => Err(failed("remove a container", error)),
+        }
+    }
+
+    /// The containers of a deployment, each with its instance.
+    pub(super) fn containers_of(&self, deployment: &str) -> Result<Vec<(String, String)>, RoomError> {
+        let filters = HashMap::from([("label".to_owned(), vec![format!("{DEPLOYMENT}={deployment}")])]);
+        let options = ListContainersOptions { all: true, filters: Some(filters), ..ListContainersOptions::default() };
+        let found = self.ask(move |docker| async move { docker.list_containers(Some(options)).await })?;
+        let found = found.map_err(|error| failed("list containers", error))?;
+        let named = |labels: HashMap<String, String>| labels.get(INSTANCE).cloned();
+        Ok(found.into_iter().filter_map(|found| Some((found.id?, found.labels.and_then(named)?))).collect())
+    }
+
+    /// Asks the daemon and waits for the answer, on whatever thread this is.
+    fn ask<T, F>(&self, question: impl FnOnce(Docker) -> F + Send + 'static) -> Result<Result<T, Error>, RoomError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let lost = || RoomError::Lost("the daemon's runtime has ended".into());
+        let (tell, told) = mpsc::channel();
+        let socket = self.socket.to_string_lossy().into_owned();
+        self.runtime.as_ref().ok_or_else(lost)?.spawn(async move {
+            let connected = match Docker::connect_with_unix(&socket, PATIENCE, &VERSION) {
+                Ok(docker) => docker.negotiate_version().await,
+                Err(error) => Err(error),
+            };
+            let answer = match connected {
+                Ok(docker) => Ok(question(docker).await),
+                Err(error) => Err(error),
+            };
+            // Whoever asked waits below.
+            let _ = tell.send(answer);
+        });
+        told.recv().map_err(|_| lost())?.map_err(|error| self.absent(&error))
+    }
+
+    fn absent(&self, error: &Error) -> RoomError {
+        let why = format!("the Docker daemon does not answer on `{}`: {error}", self.socket.display());
+        let remedy = "Start the daemon, let this user use its socket, or use another backend in the config.".into();
+        too_weak(Wall::Files, Missing { why, remedy })
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Also from a thread that must not wait.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn failed(step: &str, error: impl ToString) -> RoomError {
+    RoomError::step(step)(io::Error::other(error.to_string()))
+}
+
+/// Moves bytes between a container's program and a socket, until either has had enough.
+async fn pass_on(attached: AttachContainerResults, far: tokio::net::UnixStream) {
+    let AttachContainerResults { mut output, mut input } = attached;
+    let (mut from_runtime, mut to_runtime) = far.into_split();
+    let there = async {
+        let mut buffer = vec![0; 32 * 1024];
+        while let Ok(read) = from_runtime.read(&mut buffer).await {
+            if read == 0 || input.write_all(&buffer[..read]).await.is_err() || input.flush().await.is_err() {
+                break;
+            }
+        }
+        // The program reads the end.
+        let _ = input.shutdown().await;
+    };
+    let back = async {
+        while let Some(Ok(said)) = output.next().await {
+            if let LogOutput::StdOut { message } = said
+                && to_runtime.write_all(&message).await.is_err()
+            {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = there => {}
+        () = back => {}
+    }
+}

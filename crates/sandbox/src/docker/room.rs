@@ -1,0 +1,236 @@
+//! A container, as the runtime holds it.
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use toolgate_contract::{Job, Ran, TerminalSize};
+use toolgate_gate::Permit;
+
+use super::{
+    House,
+    container::{Cover, PRIVATE, Wanted, limits},
+    daemon::Started,
+    missing_inside, too_weak,
+};
+use crate::{
+    overlay::Changes,
+    process::{
+        placeholder::Placeholders,
+        room::{check_spec, room_id},
+    },
+    registry::{CONTAINER, RoomNote},
+    room::{Io, Missing, Room, RoomError, Terminal},
+    spec::{RoomSpec, Wall, WorkspaceMode},
+    worker::{OWN_PIDS, WorkerRoom},
+};
+
+/// Whom a container runs as where the runtime is root.
+const NOBODY: u32 = 65_532;
+
+pub(super) struct DockerRoom {
+    /// None while it is opened and once it is dropped.
+    inside: Option<WorkerRoom>,
+    container: Option<String>,
+    removed: AtomicBool,
+    note: Option<RoomNote>,
+    placeholders: Option<Placeholders>,
+    house: Arc<House>,
+}
+
+impl DockerRoom {
+    pub(super) fn open(house: &Arc<House>, spec: &RoomSpec, owner: &str) -> Result<Self, RoomError> {
+        check_spec(spec)?;
+        check_possible(house, spec)?;
+        let image = house.daemon.image(&house.settings.image)?;
+        let placeholders = match &spec.workspace {
+            Some(workspace) if workspace.mode == WorkspaceMode::ReadWrite => Some(Placeholders::put(workspace)?),
+            _ => None,
+        };
+        let mut spec = spec.clone();
+        if let (Some(workspace), Some(placeholders)) = (&mut spec.workspace, &placeholders) {
+            workspace.protected.clone_from(&placeholders.names);
+        }
+        let id = room_id();
+        let put = placeholders.as_ref().map(Placeholders::paths).unwrap_or_default();
+        // Noted before there is a container: whatever exists is noted.
+        let noted = house.registry.note(&id, owner, CONTAINER, &spec, put);
+        let note = noted.map_err(RoomError::step("write down that a room is made"))?;
+        let covers =
+            make_covers(&house.registry.dir().join(&id), &spec).map_err(RoomError::step("cover what is hidden"))?;
+        let wanted = Wanted {
+            settings: &house.settings,
+            image,
+            ids: ids(),
+            deployment: house.registry.label(),
+            instance: house.registry.instance(),
+            owner,
+            spec_hash: spec.digest().map_err(|error| RoomError::step("hash the room")(error.into()))?.to_string(),
+            covers,
+            spec: &spec,
+        };
+        let name = format!("toolgate-{}-{id}", house.registry.instance());
+        let container = house.daemon.create(&name, wanted.body())?;
+        // From here on dropping it removes the container.
+        let mut room = Self {
+            inside: None,
+            container: Some(container),
+            removed: AtomicBool::new(false),
+            note: Some(note),
+            placeholders,
+            house: house.clone(),
+        };
+        room.inside = Some(room.begin(&spec)?);
+        Ok(room)
+    }
+
+    /// Starts the container and has its worker make the room. A wall that does not stand in it closes it again.
+    fn begin(&self, spec: &RoomSpec) -> Result<WorkerRoom, RoomError> {
+        let Started { input, output } = self.house.daemon.start(self.container.as_deref().unwrap_or_default())?;
+        let mut told = spec.clone();
+        told.limits = limits(&self.house.settings, &spec.limits);
+        // The container holds what it was allowed in all; a job gets what its own processes leave.
+        told.limits.pids = told.limits.pids.saturating_sub(OWN_PIDS).max(1);
+        let inside = WorkerRoom::open(input, output, &told, Path::new(PRIVATE))?;
+        let stands: Vec<Wall> = inside.stands().collect();
+        let missing = Wall::ALL.into_iter().find(|wall| !stands.contains(wall) && !spec.accepted_gaps.contains(wall));
+        match missing {
+            Some(wall) => Err(too_weak(wall, missing_inside(wall))),
+            None => Ok(inside),
+        }
+    }
+
+    fn inside(&self) -> Result<&WorkerRoom, RoomError> {
+        self.inside.as_ref().ok_or_else(|| RoomError::Lost("it was closed".into()))
+    }
+
+    /// Removes the container. `false`: the daemon would not.
+    fn remove(&self) -> bool {
+        if self.removed.load(Ordering::Acquire) {
+            return true;
+        }
+        let removed = self.container.as_deref().is_none_or(|container| match self.house.daemon.remove(container) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!(%error, container, "a container was not removed; reconciling will find it");
+                false
+            }
+        });
+        self.removed.store(removed, Ordering::Release);
+        removed
+    }
+}
+
+impl Room for DockerRoom {
+    fn run(&self, permit: &Permit, job: &Job, io: Io<'_>) -> Result<Ran, RoomError> {
+        self.inside()?.run(permit, job, io)
+    }
+
+    fn open_terminal(&self, permit: &Permit, job: &Job, size: TerminalSize) -> Result<Box<dyn Terminal>, RoomError> {
+        self.inside()?.open_terminal(permit, job, size)
+    }
+
+    fn changes(&self) -> io::Result<Option<Changes>> {
+        Ok(None)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.inside.as_ref().is_some_and(Room::is_alive)
+    }
+
+    fn close(&self) {
+        if let Some(inside) = &self.inside {
+            inside.close();
+        }
+        self.remove();
+    }
+}
+
+impl Drop for DockerRoom {
+    fn drop(&mut self) {
+        self.inside = None;
+        if !self.remove() {
+            // The note and what is mounted stay with the container.
+            self.note.take().into_iter().for_each(RoomNote::leave);
+            self.placeholders.take().into_iter().for_each(Placeholders::leave);
+        }
+    }
+}
+
+impl fmt::Debug for DockerRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DockerRoom").field("container", &self.container).finish_non_exhaustive()
+    }
+}
+
+/// What no container gives.
+fn check_possible(house: &House, spec: &RoomSpec) -> Result<(), RoomError> {
+    let refuse = |wall, why: String, remedy: &str| Err(too_weak(wall, Missing { why, remedy: remedy.into() }));
+    if spec.egress.opening().is_some() {
+        return refuse(
+            Wall::Network,
+            "a container has no network, and there is no door in it".into(),
+            "Run it without network, or use the backend `subprocess` for what needs one.",
+        );
+    }
+    if spec.workspace.as_ref().is_some_and(|workspace| workspace.mode == WorkspaceMode::Overlay) {
+        return refuse(
+            Wall::Files,
+            "writes to the workspace of a container cannot go beside it".into(),
+            "Use the workspace read-only, or use the backend `subprocess` for overlays.",
+        );
+    }
+    let worker = &house.settings.worker;
+    if !worker.is_file() {
+        return refuse(
+            Wall::Files,
+            format!("there is no worker at `{}`", worker.display()),
+            "Install `toolgate-worker` beside `toolgate`, or name it as `sandboxing.docker.worker` in the config.",
+        );
+    }
+    Ok(())
+}
+
+/// The runtime's own ids, or nobody's.
+fn ids() -> (u32, u32) {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    if uid == 0 || gid == 0 { (NOBODY, NOBODY) } else { (uid, gid) }
+}
+
+/// Makes what covers hidden and closed paths. What is not there needs no cover.
+fn make_covers(dir: &Path, spec: &RoomSpec) -> io::Result<Vec<Cover>> {
+    if spec.hidden.is_empty() && spec.closed.is_empty() {
+        return Ok(Vec::new());
+    }
+    fs::DirBuilder::new().mode(0o700).create(dir)?;
+    let make = |name: &str, mode: u32| -> io::Result<(PathBuf, PathBuf)> {
+        let (of_dir, of_file) = (dir.join(format!("{name}-dir")), dir.join(format!("{name}-file")));
+        fs::DirBuilder::new().mode(mode).create(&of_dir)?;
+        fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&of_file)?;
+        Ok((of_dir, of_file))
+    };
+    let (empty, shut) = (make("empty", 0o555)?, make("shut", 0o000)?);
+    // What lies in nothing that is shown is not there anyway.
+    let shown = || spec.visible.iter().chain(spec.workspace.iter().map(|workspace| &workspace.path));
+    let is_shown = |path: &&PathBuf| shown().any(|shown| path.starts_with(shown));
+    let hidden = spec.hidden.iter().filter(is_shown).map(|path| (path, &empty));
+    let closed = spec.closed.iter().filter(is_shown).map(|path| (path, &shut));
+    let mut covers = Vec::new();
+    for (path, (of_dir, of_file)) in hidden.chain(closed) {
+        let with = match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => of_dir,
+            Ok(found) if !found.is_symlink() => of_file,
+            Ok(_) => return Err(io::Error::from_raw_os_error(libc::ELOOP)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            Err(error) => return Err(error),
+        };
+        covers.push(Cover { path: path.clone(), with: with.clone() });
+    }
+    Ok(covers)
+}

@@ -1,0 +1,514 @@
+//! Rooms that are containers, on a real daemon.
+//!
+//! `TOOLGATE_TEST_DOCKER` names the daemon's socket. Without it the tests that need a daemon say that they are skipped.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot be set up is a failed test")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Ran, Receipt, TerminalSize};
+use toolgate_gate::Permit;
+use toolgate_sandbox::{
+    Backend, DockerBackend, DockerSettings, Egress, Io, Lifecycle, Monotonic, Owner, Room, RoomLimits, RoomSpec, Rooms,
+    Source, WorkspaceMode, WorkspaceSpec,
+};
+
+const IMAGE: &str = "toolgate-test:busybox";
+
+/// A daemon, an image on it, and a backend.
+struct Bench {
+    socket: PathBuf,
+    dir: tempfile::TempDir,
+    backend: DockerBackend,
+}
+
+impl Bench {
+    /// None, said aloud, where there is no daemon to test with.
+    fn new() -> Option<Self> {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut DockerSettings)) -> Option<Self> {
+        let Some(socket) = env::var_os("TOOLGATE_TEST_DOCKER").map(PathBuf::from) else {
+            eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
+            return None;
+        };
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        import_image(&socket);
+        let mut settings = settings(&socket);
+        change(&mut settings);
+        let backend = DockerBackend::open(&dir.path().join("data"), settings).unwrap();
+        Some(Self { socket, dir, backend })
+    }
+
+    fn bare(&self) -> Arc<dyn Room> {
+        self.backend.open(&RoomSpec::bare(), "tester").unwrap()
+    }
+
+    /// A word that no other bench has.
+    fn name(&self) -> String {
+        self.dir.path().file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
+    /// A directory that anybody may write.
+    fn workspace(&self) -> PathBuf {
+        let path = self.dir.path().join("workspace");
+        if !path.exists() {
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        path
+    }
+}
+
+fn settings(socket: &Path) -> DockerSettings {
+    DockerSettings {
+        socket: socket.to_owned(),
+        image: IMAGE.into(),
+        worker: worker(),
+        memory_limit: 128 << 20,
+        cpu_limit: 1_000_000_000,
+        pids_limit: 64,
+        tmpfs_size: 16 << 20,
+        auto_remove: true,
+        runtime: None,
+    }
+}
+
+/// The worker, linked so that it needs nothing of an image.
+fn worker() -> PathBuf {
+    let suite = env::current_exe().unwrap();
+    let built = suite.parent().unwrap().parent().unwrap().join("toolgate-worker");
+    let cargo = Command::new(env!("CARGO"))
+        .args(["rustc", "-q", "-p", "toolgate-worker", "--bin", "toolgate-worker"])
+        .args(["--", "-C", "target-feature=+crt-static"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(cargo.unwrap().success(), "the worker is not built");
+    built
+}
+
+/// Asks the daemon, in its own words.
+fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let head = format!(
+        "{method} /v1.41{path} HTTP/1.0\r\nContent-Type: application/x-tar\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+/// An image of one static program.
+fn import_image(socket: &Path) {
+    if ask(socket, "GET", &format!("/images/{IMAGE}/json"), b"").0 == 200 {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let bin = root.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::copy("/bin/busybox", bin.join("busybox")).unwrap();
+    for name in Command::new("/bin/busybox").arg("--list").output().unwrap().stdout.lines() {
+        let name = name.unwrap();
+        if name != "busybox" {
+            std::os::unix::fs::symlink("busybox", bin.join(name)).unwrap();
+        }
+    }
+    let tar = Command::new("tar").arg("-C").arg(root.path()).args(["-c", "."]).output().unwrap();
+    let (status, answer) = ask(socket, "POST", "/images/create?fromSrc=-&repo=toolgate-test&tag=busybox", &tar.stdout);
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// The containers that carry this label, running or not.
+fn containers(socket: &Path, label: &str) -> Vec<String> {
+    let (_, answer) =
+        ask(socket, "GET", &format!("/containers/json?all=1&filters=%7B%22label%22%3A%5B%22{label}%22%5D%7D"), b"");
+    answer.split("\"Id\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+fn is_running(socket: &Path, container: &str) -> bool {
+    ask(socket, "GET", &format!("/containers/{container}/json"), b"").1.contains("\"Running\":true")
+}
+
+fn permit() -> Permit {
+    Permit::of_operator(Needs { files: Files::Write, exec: true, ..Needs::NOTHING })
+}
+
+fn quiet() -> Io<'static> {
+    Io { stop: &|| false, heard: None, stdin: None }
+}
+
+fn sh(script: &str) -> Job {
+    Job {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        cwd: String::new(),
+        env: BTreeMap::new(),
+        stdin: Vec::new(),
+        limits: JobLimits { wall: Duration::from_secs(60), ..JobLimits::default() },
+    }
+}
+
+fn run(room: &dyn Room, script: &str) -> Ran {
+    room.run(&permit(), &sh(script), quiet()).unwrap()
+}
+
+/// What a script says, in a room that runs it to a good end.
+fn says(room: &dyn Room, script: &str) -> String {
+    let ran = run(room, script);
+    assert_eq!(ran.ending, Ending::Exited { code: 0 }, "{script}: {}{}", ran.stdout.text, ran.stderr.text);
+    ran.stdout.text
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        if Instant::now() > until {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+fn ids() -> u32 {
+    let uid = rustix::process::geteuid();
+    if uid.is_root() { 65_532 } else { uid.as_raw() }
+}
+
+#[test]
+fn every_option_is_found_inside() {
+    let Some(bench) = Bench::with(|settings| {
+        settings.memory_limit = 100 << 20;
+        settings.cpu_limit = 500_000_000;
+        settings.pids_limit = 40;
+        settings.tmpfs_size = 9 << 20;
+    }) else {
+        return;
+    };
+    let limits = RoomLimits { open_files: 99, disk: 32 << 20, ..RoomLimits::default() };
+    let room = bench.backend.open(&RoomSpec { limits, ..RoomSpec::bare() }, &bench.name()).unwrap();
+    let check = |script: &str, expected: &str| assert_eq!(says(&*room, script).trim_end(), expected, "{script}");
+    let group = "cd /sys/fs/cgroup; first() { for f in $*; do [ -e $f ] && { cat $f; return; }; done; }; first";
+    check(&format!("{group} memory.max memory/memory.limit_in_bytes"), "104857600");
+    check(&format!("{group} pids.max pids/pids.max"), "40");
+    let cpu = says(&*room, &format!("{group} cpu.max cpu/cpu.cfs_quota_us"));
+    assert!(["50000 100000", "50000"].contains(&cpu.trim_end()), "{cpu}");
+    check("ulimit -n; ulimit -c; ulimit -f", "99\n0\n65536");
+    check("id -u; id -g; id -G", &format!("{0}\n{0}\n{0}", ids()));
+    check(
+        "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\\t '",
+        "CapInh:0000000000000000\nCapPrm:0000000000000000\nCapEff:0000000000000000\nCapBnd:0000000000000000\n\
+         CapAmb:0000000000000000\nNoNewPrivs:1\nSeccomp:2",
+    );
+    check("df -k /tmp /home | awk 'NR>1 {print $2, $6}'", "9216 /tmp\n9216 /home");
+    check(
+        "grep -E ' (/tmp|/home|/) ' /proc/mounts | awk '{print $2, $4}' | sort | grep -oE '^[^ ]+ (ro|rw)|nosuid|nodev|noexec'",
+        "/ ro\n/home rw\nnosuid\nnodev\n/tmp rw\nnosuid\nnodev",
+    );
+    check("ls /sys/class/net; hostname; echo $HOME; pwd", "lo\nroom\n/home/agent\n/home/agent");
+    check("cat /proc/1/comm", "docker-init");
+    check("touch /x /etc/x /bin/x 2>&1 | grep -c 'Read-only\\|denied'", "3");
+    check("ls /proc/self/fd | wc -l", "4");
+    check("env | cut -d= -f1 | sort | tr '\\n' ' ' | grep -c HOSTNAME || true", "0");
+    let landlock = run(&*room, "true").receipt.walls[0].rsplit('_').next().unwrap().to_owned();
+    let expected = Receipt {
+        tier: "container".into(),
+        walls: [
+            format!("files:own_root+landlock_{landlock}"),
+            "metadata:own_root".into(),
+            "protected_names:read_only_mounts".into(),
+            format!("processes:pid_namespace+landlock_{landlock}"),
+            "network:net_namespace".into(),
+            "ipc:ipc_namespace".into(),
+            format!("privileges:uid_{}+no_capabilities+no_new_privs", ids()),
+            "syscalls:seccomp".into(),
+            "memory:cgroup".into(),
+            "pids:cgroup".into(),
+            "cpu:supervised".into(),
+            "disk:supervised".into(),
+        ]
+        .to_vec(),
+        gaps: Vec::new(),
+    };
+    assert_eq!(run(&*room, "true").receipt, expected);
+    let container = containers(&bench.socket, &format!("toolgate.owner%3D{}", bench.name())).remove(0);
+    let options = ask(&bench.socket, "GET", &format!("/containers/{container}/json"), b"").1;
+    for option in [
+        "\"NetworkMode\":\"none\"",
+        "\"IpcMode\":\"private\"",
+        "\"MemorySwap\":104857600",
+        "\"Type\":\"none\"",
+        "\"Image\":\"sha256:",
+    ] {
+        assert!(options.contains(option), "{option}: {options}");
+    }
+}
+
+#[test]
+fn the_workspace_is_what_the_spec_says() {
+    let Some(bench) = Bench::new() else { return };
+    let path = bench.workspace();
+    let seen = bench.dir.path().join("seen");
+    for dir in [&seen, &path.join("deep"), &path.join("deep/kept"), &path.join("secret-dir")] {
+        fs::create_dir(dir).unwrap();
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    for file in ["deep/kept/file", "secret-dir/file", "closed", "open"] {
+        fs::write(path.join(file), "text").unwrap();
+        fs::set_permissions(path.join(file), fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    fs::write(seen.join("library"), "text").unwrap();
+    let spec = RoomSpec {
+        workspace: Some(WorkspaceSpec {
+            path: path.clone(),
+            mode: WorkspaceMode::ReadWrite,
+            protected: vec!["deep/kept".into(), "not-there".into()],
+        }),
+        visible: vec![seen.clone()],
+        hidden: vec![path.join("secret-dir")],
+        closed: vec![path.join("closed")],
+        ..RoomSpec::bare()
+    };
+    let room = bench.backend.open(&spec, "tester").unwrap();
+    let check = |script: &str, expected: &str| assert_eq!(says(&*room, script).trim_end(), expected, "{script}");
+    check("pwd; cat open; echo more >> open; mkdir new; cat open", &format!("{}\ntexttextmore", path.display()));
+    assert_eq!(fs::read_to_string(path.join("open")).unwrap(), "textmore\n");
+    for attack in [
+        "echo x > deep/kept/file",
+        "rm deep/kept/file",
+        "mv deep/kept other",
+        "mv deep other",
+        "rmdir deep/kept",
+        "mkdir not-there/x",
+        "echo x > not-there",
+        "rmdir not-there",
+        "cat closed",
+        "echo x > closed",
+        "mv closed other",
+        "rm closed",
+        "chmod 666 closed",
+        "ls secret-dir/file",
+        "mkdir secret-dir/x",
+    ] {
+        check(&format!("{attack} 2>/dev/null && echo done; true"), "");
+    }
+    check(&format!("cat {0}/library; touch {0}/x 2>/dev/null || echo refused", seen.display()), "textrefused");
+    check("cat deep/kept/file", "text");
+    check("cat /etc/shadow /root/.profile 2>/dev/null; ls -A /var/tmp | wc -l", "1");
+    drop(room);
+    assert!(!path.join("not-there").exists(), "a placeholder stays");
+    let workspace = WorkspaceSpec { path: path.clone(), mode: WorkspaceMode::ReadOnly, protected: Vec::new() };
+    let room = bench.backend.open(&RoomSpec { workspace: Some(workspace), ..RoomSpec::bare() }, "tester").unwrap();
+    assert_eq!(says(&*room, "cat deep/kept/file; touch x 2>/dev/null || echo refused"), "textrefused\n");
+}
+
+#[test]
+fn a_job_that_is_ended_leaves_its_container_usable() {
+    let Some(bench) = Bench::new() else { return };
+    let room = bench.bare();
+    says(&*room, "echo here > /tmp/mark");
+    let daemon = "setsid sh -c 'trap \"\" TERM; sleep 987' & trap '' TERM; echo ready; sleep 987";
+    let job = sh(daemon);
+    let short = JobLimits { wall: Duration::from_millis(300), grace: Duration::from_millis(50), ..job.limits };
+    let ran = room.run(&permit(), &Job { limits: short, ..job.clone() }, quiet()).unwrap();
+    assert_eq!((ran.ending, ran.stdout.text.as_str()), (Ending::TimedOut, "ready\n"));
+    let stopped = AtomicBool::new(false);
+    let mut heard = |_: Source, _: &[u8]| stopped.store(true, Ordering::SeqCst);
+    let io = Io { stop: &|| stopped.load(Ordering::SeqCst), heard: Some(&mut heard), stdin: None };
+    let limits = JobLimits { grace: Duration::from_millis(50), ..job.limits };
+    assert_eq!(room.run(&permit(), &Job { limits, ..job }, io).unwrap().ending, Ending::Cancelled);
+    assert_eq!(says(&*room, "cat /tmp/mark; ps | grep -c '[9]87' || true"), "here\n0\n");
+    let ran = run(&*room, "dd if=/dev/zero of=/dev/null bs=300M count=1");
+    assert_eq!(ran.ending, Ending::OomKilled);
+    assert_eq!(run(&*room, "for i in $(seq 100); do sleep 30 & done; wait").ending, Ending::PidsExhausted);
+    let job = Job { stdin: vec![b'x'; 1_000_000], ..sh("wc -c; exit 4") };
+    let ran = room.run(&permit(), &job, quiet()).unwrap();
+    assert_eq!((ran.ending, ran.stdout.text.trim()), (Ending::Exited { code: 4 }, "1000000"));
+    assert_eq!(says(&*room, "cat /tmp/mark"), "here\n");
+}
+
+#[test]
+fn a_terminal_is_typed_into_and_resized() {
+    let Some(bench) = Bench::new() else { return };
+    let room = bench.bare();
+    let job = sh("stty size; read line; stty size; echo got $line; exit 5");
+    let mut terminal = room.open_terminal(&permit(), &job, TerminalSize { rows: 24, columns: 80 }).unwrap();
+    let mut said = String::new();
+    for (word, resize) in [("24 80", true), ("got hello", false)] {
+        let heard = eventually(|| {
+            let bytes = terminal.read(Duration::from_millis(50)).unwrap().unwrap_or_default();
+            said.push_str(&String::from_utf8_lossy(&bytes));
+            said.contains(word)
+        });
+        assert!(heard, "{said}");
+        if resize {
+            terminal.resize(TerminalSize { rows: 40, columns: 100 }).unwrap();
+            terminal.write(b"hello\n").unwrap();
+        }
+    }
+    assert!(said.contains("40 100"), "{said}");
+    assert!(eventually(|| terminal.read(Duration::from_millis(50)).unwrap().is_none()));
+    assert_eq!(terminal.end().unwrap().ending, Ending::Exited { code: 5 });
+    let terminal = room.open_terminal(&permit(), &sh("sleep 987"), TerminalSize { rows: 24, columns: 80 }).unwrap();
+    drop(terminal);
+    assert!(eventually(|| says(&*room, "ps | grep -c '[9]87' || true") == "0\n"));
+}
+
+#[test]
+fn a_container_that_died_is_noticed_and_replaced() {
+    let Some(bench) = Bench::new() else { return };
+    let Bench { socket, dir: _dir, backend } = bench;
+    let rooms = Rooms::new(Arc::new(backend), Lifecycle::default(), Arc::new(Monotonic::default()));
+    let owner = Owner { agent: format!("mortal-{}", std::process::id()), task: None };
+    let label = format!("toolgate.owner%3D{}", owner.agent);
+    let first = rooms.lease(&owner, &RoomSpec::bare()).unwrap();
+    assert_eq!(says(&*first, "echo alive"), "alive\n");
+    let before = containers(&socket, &label);
+    assert_eq!(before.len(), 1);
+    thread::scope(|scope| {
+        let lost = scope.spawn(|| run(&*first, "sleep 987").ending);
+        assert!(eventually(|| says(&*first, "ps | grep -c '[9]87' || true") != "0\n"));
+        assert_eq!(ask(&socket, "POST", &format!("/containers/{}/kill", before[0]), b"").0, 204);
+        assert_eq!(lost.join().unwrap(), Ending::RoomLost);
+    });
+    assert!(eventually(|| !first.is_alive()));
+    drop(first);
+    let second = rooms.lease(&owner, &RoomSpec::bare()).unwrap();
+    assert_eq!(says(&*second, "echo alive"), "alive\n");
+    drop(second);
+    rooms.close_all();
+    assert!(eventually(|| containers(&socket, &label).is_empty()), "a container stays");
+}
+
+/// Not a test: what [`orphans_of_this_deployment_are_removed_and_no_others`] kills.
+#[test]
+#[ignore = "holds a container until it is killed"]
+fn hold_a_container() {
+    let data = PathBuf::from(env::var_os("HOLD_DATA").unwrap());
+    let mut settings = settings(&PathBuf::from(env::var_os("TOOLGATE_TEST_DOCKER").unwrap()));
+    // So that something is left to be found.
+    settings.auto_remove = false;
+    let backend = DockerBackend::open(&data, settings).unwrap();
+    let room = backend.open(&RoomSpec::bare(), &env::var("HOLD_OWNER").unwrap()).unwrap();
+    eprintln!("holding");
+    run(&*room, "sleep 987");
+}
+
+/// Starts a process that holds a container for a deployment, and kills it.
+fn orphan(bench: &Bench, data: &Path, owner: &str) -> String {
+    let mut holder = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "hold_a_container", "--ignored", "--nocapture"])
+        .env("HOLD_DATA", data)
+        .env("HOLD_OWNER", owner)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(holder.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.into_iter().any(|line| line.contains("holding")));
+    let held = containers(&bench.socket, &format!("toolgate.owner%3D{owner}"));
+    assert_eq!(held.len(), 1);
+    assert!(is_running(&bench.socket, &held[0]));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    held[0].clone()
+}
+
+#[test]
+fn orphans_of_this_deployment_are_removed_and_no_others() {
+    let Some(bench) = Bench::new() else { return };
+    let (ours, theirs) = (bench.dir.path().join("data"), bench.dir.path().join("theirs"));
+    let word = |who: &str| format!("{who}-{}", std::process::id());
+    let mine = bench.backend.open(&RoomSpec::bare(), &word("living")).unwrap();
+    let orphans = [orphan(&bench, &ours, &word("ours")), orphan(&bench, &theirs, &word("theirs"))];
+    // Whoever dies takes along what runs in its containers, before anybody cleans up.
+    for orphan in &orphans {
+        assert!(eventually(|| !is_running(&bench.socket, orphan)), "{orphan} still runs");
+    }
+    assert_eq!(bench.backend.reconcile().unwrap(), 1);
+    let left = |who: &str| containers(&bench.socket, &format!("toolgate.owner%3D{}", word(who))).len();
+    assert_eq!((left("ours"), left("theirs"), left("living")), (0, 1, 1));
+    assert_eq!(says(&*mine, "echo alive"), "alive\n");
+    // The other deployment cleans up when it comes back.
+    drop(DockerBackend::open(&theirs, settings(&bench.socket)).unwrap());
+    assert_eq!((left("theirs"), left("living")), (0, 1));
+    drop(mine);
+    // The daemon was told; it may still be at it.
+    assert!(eventually(|| left("living") == 0));
+}
+
+#[test]
+fn every_wall_is_found_when_it_is_tried() {
+    let Some(bench) = Bench::new() else { return };
+    let missing: BTreeSet<_> = bench
+        .backend
+        .probe()
+        .into_iter()
+        .filter_map(|probed| Some(format!("{:?}: {:?}", probed.wall, probed.found.err()?)))
+        .collect();
+    assert_eq!(missing, BTreeSet::new());
+}
+
+/// What is said when a room is refused.
+fn refused(backend: &DockerBackend, spec: &RoomSpec) -> (String, String) {
+    let fault = Fault::from(backend.open(spec, "tester").err().unwrap());
+    assert!(!fault.remedy.is_empty());
+    (fault.code.to_string(), fault.message)
+}
+
+#[test]
+fn what_is_missing_is_named_and_nothing_else_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let nowhere = dir.path().join("no.sock");
+    let here = env::current_exe().unwrap();
+    let bare = RoomSpec::bare();
+    let settings = DockerSettings {
+        socket: nowhere.clone(),
+        image: "absent:1".into(),
+        worker: here,
+        memory_limit: 1 << 30,
+        cpu_limit: 1_000_000_000,
+        pids_limit: 64,
+        tmpfs_size: 1 << 20,
+        auto_remove: true,
+        runtime: None,
+    };
+    let open = |settings: &DockerSettings| DockerBackend::open(&dir.path().join("data"), settings.clone()).unwrap();
+    let check = |settings: &DockerSettings, spec: &RoomSpec, expected: &str| {
+        let (code, message) = refused(&open(settings), spec);
+        assert_eq!(code, "wall_missing");
+        assert!(message.contains(expected), "{message}");
+    };
+    check(&settings, &bare, &format!("the Docker daemon does not answer on `{}`", nowhere.display()));
+    let absent = DockerSettings { worker: dir.path().join("worker"), ..settings.clone() };
+    check(&absent, &bare, "there is no worker at");
+    let opening = RoomSpec { egress: Egress::to(vec!["example.com:443".into()]), ..bare.clone() };
+    check(&settings, &opening, "`network`");
+    let workspace = WorkspaceSpec { path: dir.path().to_owned(), mode: WorkspaceMode::Overlay, protected: Vec::new() };
+    check(&settings, &RoomSpec { workspace: Some(workspace), ..bare.clone() }, "cannot go beside it");
+    let Some(bench) = Bench::with(|settings| settings.image = "absent:1".into()) else { return };
+    let (code, message) = refused(&bench.backend, &bare);
+    assert_eq!(code, "wall_missing");
+    assert!(message.contains("there is no image `absent:1`"), "{message}");
+    let Some(bench) = Bench::with(|settings| settings.runtime = Some("no-such-runtime".into())) else { return };
+    assert_eq!(refused(&bench.backend, &bare).0, "room_failed");
+}
