@@ -2,7 +2,7 @@
 //!
 //! `TOOLGATE_TEST_DOCKER` names the daemon's socket. Without it the tests that need a daemon say that they are skipped.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot be set up is a failed test")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up is a failed test")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

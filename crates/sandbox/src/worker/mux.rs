@@ -147,8 +147,14 @@ impl Mux {
         other: Option<BorrowedFd<'_>>,
         until: Option<Instant>,
     ) -> io::Result<Option<Vec<Happened>>> {
-        let ready = self.wait(other, until)?;
         let mut happened = Vec::new();
+        self.read_frames(&mut happened)?;
+        if !happened.is_empty() {
+            return Ok(Some(happened));
+        }
+        let ready = self.wait(other, until)?;
+        // What is wished for on this side was wished for before the bytes that are there now: it is sent before them.
+        let is_awake = ready.iter().any(|(at, _)| matches!(at, At::Other));
         for (at, events) in ready {
             match at {
                 At::Input if !self.receive(&mut happened)? => return Ok(None),
@@ -156,6 +162,7 @@ impl Mux {
                 At::Output => self.flush()?,
                 At::Other => happened.push(Happened::Awake),
                 At::Status(number) => happened.push(Happened::Spoken(number)),
+                At::From(..) if is_awake => {}
                 At::From(number, stream) => self.forward(number, stream)?,
                 At::To(number, stream) => self.deliver(number, stream, events)?,
             }
@@ -211,16 +218,23 @@ impl Mux {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        self.read_frames(happened)?;
+        Ok(true)
+    }
+
+    /// Deals with what was received, up to the first frame that is not for this file: what follows it may depend on it.
+    fn read_frames(&mut self, happened: &mut Vec<Happened>) -> io::Result<()> {
         while let Some(frame) = Frame::take(&mut self.received)? {
             match frame.kind {
                 Kind::Bytes(stream) => self.take(frame.channel, stream, &frame.body)?,
                 Kind::Credit(stream) => self.allow(frame.channel, stream, &frame.body)?,
                 Kind::Open | Kind::Order | Kind::Say | Kind::Resize | Kind::Gone => {
                     happened.push(Happened::Frame(frame));
+                    break;
                 }
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Sends what can be sent without waiting.
@@ -386,4 +400,98 @@ enum At {
 fn unblock(fd: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&fd)?;
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::pipe::pipe;
+
+    use super::*;
+
+    /// A side of a link, what is written to it, and what it writes.
+    fn side() -> (Mux, OwnedFd, OwnedFd) {
+        let (input, to_it) = pipe().unwrap();
+        let (from_it, output) = pipe().unwrap();
+        (Mux::new(input, output).unwrap(), to_it, from_it)
+    }
+
+    /// Sends these frames at once.
+    fn send(to: &OwnedFd, frames: &[Frame]) {
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|frame| frame.write(&mut bytes).unwrap());
+        assert_eq!(rustix::io::write(to, &bytes), Ok(bytes.len()));
+    }
+
+    fn bytes(length: usize) -> Frame {
+        Frame::new(Kind::Bytes(Stream::Stdin), 1, vec![b'x'; length])
+    }
+
+    /// The frame that happened, and nothing else.
+    fn only(happened: Option<Vec<Happened>>) -> Frame {
+        let Ok([Happened::Frame(frame)]) = <[Happened; 1]>::try_from(happened.unwrap()) else {
+            panic!("something else happened")
+        };
+        frame
+    }
+
+    #[test]
+    fn what_follows_an_order_waits_for_it() {
+        let (mut mux, to_it, _from_it) = side();
+        let order = Frame::new(Kind::Order, 1, Vec::new());
+        let gone = Frame::new(Kind::Gone, 1, Vec::new());
+        send(&to_it, &[order.clone(), bytes(3), gone.clone()]);
+        assert_eq!(only(mux.turn(None, None).unwrap()), order);
+        let (status, _theirs) = wire::pair().unwrap();
+        let (job, feed) = pipe().unwrap();
+        mux.add(1, Channel::new(status).unwrap().to(Stream::Stdin, feed).unwrap());
+        assert_eq!(only(mux.turn(None, None).unwrap()), gone);
+        let mut read = [0; 8];
+        assert_eq!(rustix::io::read(&job, &mut read), Ok(3));
+        assert_eq!(&read[..3], b"xxx");
+    }
+
+    #[test]
+    fn whoever_sends_more_than_there_is_room_for_breaks_the_link() {
+        let (mut mux, to_it, _from_it) = side();
+        let (status, _theirs) = wire::pair().unwrap();
+        // A pipe takes 64 KiB and nobody reads it.
+        let (_job, feed) = pipe().unwrap();
+        mux.add(1, Channel::new(status).unwrap().to(Stream::Stdin, feed).unwrap());
+        let mut sent = 0;
+        let broke = loop {
+            send(&to_it, &[bytes(CHUNK)]);
+            sent += CHUNK;
+            // A frame is longer than what is read at once.
+            match mux.turn(None, None).and_then(|_| mux.turn(None, Some(Instant::now()))) {
+                Ok(_) => assert!(sent <= WINDOW + 64 * 1024, "{sent} bytes were taken"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(broke.kind(), io::ErrorKind::InvalidData);
+        assert!(sent > WINDOW, "only {sent} bytes were taken");
+    }
+
+    #[test]
+    fn a_stream_is_read_only_as_far_as_there_is_room_for_it() {
+        let (mut mux, to_it, from_it) = side();
+        let (status, _theirs) = wire::pair().unwrap();
+        let endless = std::fs::File::open("/dev/zero").unwrap();
+        mux.add(1, Channel::new(status).unwrap().from(Stream::Stdout, endless.into()));
+        let mut read = 0;
+        let mut drain = |mux: &mut Mux| {
+            let mut buffer = vec![0; 1 << 20];
+            for _ in 0..100 {
+                mux.turn(None, Some(Instant::now())).unwrap();
+                let mut fds = [PollFd::new(&from_it, PollFlags::IN)];
+                if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1) {
+                    read += rustix::io::read(&from_it, &mut buffer).unwrap();
+                }
+            }
+            read
+        };
+        // A head for each of the eight frames.
+        assert_eq!(drain(&mut mux), WINDOW + 9 * WINDOW / CHUNK);
+        send(&to_it, &[Frame::new(Kind::Credit(Stream::Stdout), 1, 5_u32.to_le_bytes().to_vec())]);
+        assert_eq!(drain(&mut mux), WINDOW + 9 * WINDOW / CHUNK + 9 + 5);
+    }
 }
