@@ -22,8 +22,8 @@ use std::{
 use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Ran, Receipt, TerminalSize};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
-    Backend, DockerBackend, DockerSettings, Egress, Io, Lifecycle, Monotonic, Owner, Room, RoomLimits, RoomSpec, Rooms,
-    Source, WorkspaceMode, WorkspaceSpec,
+    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Lifecycle, Monotonic, Owner, Room, RoomLimits,
+    RoomSpec, Rooms, Source, WorkspaceMode, WorkspaceSpec,
 };
 
 const IMAGE: &str = "toolgate-test:busybox";
@@ -86,6 +86,13 @@ fn settings(socket: &Path) -> DockerSettings {
         tmpfs_size: 16 << 20,
         auto_remove: true,
         runtime: None,
+        dns_allowed: true,
+        loopback_allowed: true,
+        furnisher: Furnisher::ByRights,
+        sidecar_memory: 64 << 20,
+        sidecar_cpu: 500_000_000,
+        sidecar_pids: 32,
+        sidecar_tmpfs: 8 << 20,
     }
 }
 
@@ -491,6 +498,13 @@ fn what_is_missing_is_named_and_nothing_else_is_used() {
         tmpfs_size: 1 << 20,
         auto_remove: true,
         runtime: None,
+        dns_allowed: true,
+        loopback_allowed: true,
+        furnisher: Furnisher::ByRights,
+        sidecar_memory: 64 << 20,
+        sidecar_cpu: 500_000_000,
+        sidecar_pids: 32,
+        sidecar_tmpfs: 8 << 20,
     };
     let open = |settings: &DockerSettings| DockerBackend::open(&dir.path().join("data"), settings.clone()).unwrap();
     let check = |settings: &DockerSettings, spec: &RoomSpec, expected: &str| {

@@ -29,6 +29,7 @@ use crate::{
 };
 
 use daemon::Daemon;
+pub use image::{find_daemon, load_image};
 use room::DockerRoom;
 
 /// How containers are made.
@@ -52,6 +53,33 @@ pub struct DockerSettings {
     pub auto_remove: bool,
     /// The daemon's runtime, such as `runsc`; none is its default.
     pub runtime: Option<String>,
+    /// A container that may talk to somebody has a name server. Without it no question about a name is answered in it:
+    /// listed addresses and the CONNECT proxy, which looks names up outside, are what is left.
+    pub dns_allowed: bool,
+    /// Programs of a container that may talk to somebody may talk to each other over `127.0.0.1` and `::1`.
+    pub loopback_allowed: bool,
+    /// Who puts up the network of a container that may talk to somebody.
+    pub furnisher: Furnisher,
+    /// Bytes of memory of a sidecar, and no swap.
+    pub sidecar_memory: u64,
+    /// How much of the machine's processors a sidecar may use, in billionths of one.
+    pub sidecar_cpu: u64,
+    /// Processes and threads of a sidecar.
+    pub sidecar_pids: u32,
+    /// Bytes of the private directory of a sidecar.
+    pub sidecar_tmpfs: u64,
+}
+
+/// Who puts up the network of a container that may talk to somebody.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Furnisher {
+    /// A child where the runtime is root, and a sidecar where it is not.
+    #[default]
+    ByRights,
+    /// A second container that shares the network of the first.
+    Sidecar,
+    /// A process of the runtime's own that goes into the container's network. Only for root.
+    Child,
 }
 
 /// Makes containers on this machine.
