@@ -15,7 +15,7 @@ use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_guard::injection::{self, Verdict};
 
-use crate::{clean::Clean, secrets::Secrets};
+use crate::{Programs, clean::Clean, lines::Lines, secrets::Secrets};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
@@ -31,14 +31,20 @@ const OUT_OF_SCOPE: &[&str] = &["atr_model-abuse", "injection_string", "tool_out
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    lines: Lines,
     injection: Injection,
     secrets: Secrets,
     clean: Clean,
 }
 
-pub(crate) fn measure(options: &Options) -> anyhow::Result<Report> {
+pub(crate) fn measure(programs: &Programs, options: &Options) -> anyhow::Result<Report> {
     let dir = &options.dir;
-    Ok(Report { injection: Injection::measure(dir)?, secrets: Secrets::measure(dir)?, clean: Clean::measure(dir)? })
+    Ok(Report {
+        lines: Lines::measure(&programs.toolgate, dir)?,
+        injection: Injection::measure(dir)?,
+        secrets: Secrets::measure(dir)?,
+        clean: Clean::measure(dir)?,
+    })
 }
 
 #[derive(Debug, Serialize)]
@@ -124,6 +130,7 @@ pub(crate) fn rows<T: DeserializeOwned>(dir: &Path, name: &str) -> anyhow::Resul
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.lines)?;
         let injection = &self.injection;
         writeln!(f, "{:<28} {:>6} {:>6} {:>10} {:>8}", "injection", "rows", "hits", "malicious", "percent")?;
         let mut line = |name: &str, count: Count| {

@@ -8,6 +8,7 @@ mod echo;
 mod egress;
 mod grep;
 mod guard;
+mod lines;
 mod policy;
 mod rooms;
 mod secrets;
@@ -100,7 +101,7 @@ fn measure_egress(options: &egress::Options) -> anyhow::Result<()> {
 }
 
 fn measure_guard(options: &guard::Options) -> anyhow::Result<()> {
-    let report = guard::measure(options)?;
+    let report = guard::measure(&build()?, options)?;
     let mut out = stdout().lock();
     match options.json {
         true => writeln!(out, "{:#}", json!({ "guard": report }))?,
