@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use toolgate_contract::{ActionType, Category, Effect, EffectKind, Level, Network, SafetyClass, SourceLine, scale};
+use toolgate_contract::{
+    ActionType, Category, Effect, EffectKind, Files, Level, Network, SafetyClass, SourceLine, scale,
+};
 
 use crate::{Request, Sourced};
 
@@ -84,6 +86,9 @@ pub struct Constraints {
     pub terminal: Sourced<TerminalMode>,
     /// Actions a person is asked about even where they are granted.
     pub requires_approval: BTreeMap<ActionType, SourceLine>,
+    /// Files are read and not written, and who says so. Programs are left to their room, which is for reading too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<SourceLine>,
 }
 
 impl Constraints {
@@ -116,6 +121,7 @@ impl Constraints {
             git: Sourced::built_in(git),
             terminal: Sourced::built_in(terminal),
             requires_approval: asks.iter().map(|action| (action.clone(), SourceLine::built_in())).collect(),
+            read_only: None,
         }
     }
 
@@ -134,6 +140,9 @@ impl Constraints {
         if git_level(request, needs_network) > self.git.value {
             let text = format!("git is limited to `{}`", self.git.value.as_str());
             return Some(("git_constraint", text, self.git.source.clone()));
+        }
+        if let Some(source) = self.read_only.as_ref().filter(|_| writes_here(request)) {
+            return Some(("file_system_constraint", "files are read here, and not written".into(), source.clone()));
         }
         if let Some(path) = left_behind(request) {
             let text = format!(
@@ -211,6 +220,13 @@ fn left_behind<'a>(request: &Request<'a>) -> Option<&'a str> {
         |effect: &&Effect| matches!(effect.kind, EffectKind::FsRead | EffectKind::FsWrite | EffectKind::FsDelete);
     let mut files = request.effects.iter().filter(is_file).filter_map(|effect| effect.target.as_deref());
     files.find(|path| !request.terrain.holds(path))
+}
+
+/// Does it write files itself? A program writes what its room lets it.
+fn writes_here(request: &Request<'_>) -> bool {
+    let writes = |effect: &Effect| matches!(effect.kind, EffectKind::FsWrite | EffectKind::FsDelete);
+    let has_room = request.command.is_some() || request.def.needs.exec;
+    !has_room && (request.def.needs.files == Files::Write || request.effects.iter().any(writes))
 }
 
 /// By its declaration, by the command it was given, or by what it does with these arguments.

@@ -9,7 +9,7 @@ use toolgate_gate::{Agent, Autonomy, Decision, Preset, Rule, Sourced, decide};
 
 use crate::{
     catalog::Entry,
-    house::House,
+    house::{self, House},
     invoke::Meaning,
     trials::{understood, word},
 };
@@ -97,6 +97,7 @@ impl Decided<'_> {
         let (level, then) = above.filter(|_| self.agent.level.value != Level::Custom).find_map(|level| {
             let constraints = Arc::new(policy.levels.get(level)?.constraints.clone());
             let raised = Agent { level: Sourced::built_in(*level), constraints, ..self.agent.clone() };
+            let raised = house::within(&self.house.config, self.entry.tool.def.category, raised);
             let then = self.again(&raised)?;
             (then > now).then_some((level, then))
         })?;

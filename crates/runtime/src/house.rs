@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use toolgate_contract::{AgentName, Digest, Fault, Files, Network, ToolDef, nearest};
+use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Level, Network, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Terrain, decide};
 use toolgate_guard::{secrets::Redactor, shell};
 use toolgate_store::Store;
@@ -71,6 +71,8 @@ impl fmt::Debug for Watch {
 pub(crate) struct House {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) config: Config,
+    /// Agents within what containers are allowed, by category and level: see [`House::standing`].
+    pub(crate) bound: BTreeMap<Category, BTreeMap<AgentName, BTreeMap<Level, Agent>>>,
     pub(crate) policy_digest: Digest,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) trust: Trust,
@@ -123,13 +125,21 @@ impl House {
         })
     }
 
+    /// The agent as it stands in a category: at the level it has there, and within what the category's place allows.
+    /// Everything a call is held to is taken from it: gate, client and room.
+    pub(crate) fn standing<'a>(&'a self, agent: &'a Agent, category: Category) -> &'a Agent {
+        let at = self.trust.at(agent, category);
+        let bound = self.bound.get(&category).and_then(|agents| agents.get(&at.name)?.get(&at.level.value));
+        bound.unwrap_or(at)
+    }
+
     /// Would the gate let this agent know of this tool?
     pub(crate) fn shown_to(&self, agent: &Agent, entry: &Entry) -> Decision {
         let def = &entry.tool.def;
         let risk = self.policy().actions.risk(&def.action);
         decide(
             self.policy(),
-            self.trust.at(agent, def.category),
+            self.standing(agent, def.category),
             &Request { risk, word: Some(&entry.word), ..Request::of(def) },
         )
     }
@@ -149,7 +159,7 @@ impl House {
             return Ok(Place::Inline);
         }
         match self.config.backend_for(def.category) {
-            Place::Room => Ok(Place::Room),
+            place @ (Place::Room | Place::Docker { .. }) => Ok(place),
             Place::Inline if !def.needs.room() => Ok(Place::Inline),
             Place::Inline | Place::DenyAll => Err(Fault::refused(
                 "no_room",
@@ -181,7 +191,8 @@ impl House {
             )
         })?;
         let handle = fence.handle(directories, permit.constraints().file_system.value);
-        Ok(Some(handle.with_access(permit.needs().files)))
+        let is_read = permit.constraints().read_only.is_some() && !permit.needs().exec;
+        Ok(Some(handle.with_access(if is_read { Files::Read } else { permit.needs().files })))
     }
 
     pub(crate) fn workspace_path(&self, agent: &AgentName) -> Option<&Path> {
@@ -212,6 +223,28 @@ impl House {
             Network::Fenced => &["judged_egress"],
         };
         files.iter().chain(network).map(|wall| (*wall).to_owned()).collect()
+    }
+}
+
+/// The agents as they are in the categories whose place is a container, at every level they may have.
+pub(crate) fn bound(config: &Config) -> BTreeMap<Category, BTreeMap<AgentName, BTreeMap<Level, Agent>>> {
+    let at_levels = |category: Category, agent: &Agent| {
+        let standing = Level::LADDER.into_iter().map(|level| agent.standing_at(level));
+        let bound = standing.chain([agent.clone()]).map(|agent| (agent.level.value, within(config, category, agent)));
+        (agent.name.clone(), bound.collect())
+    };
+    let of_category = |category| config.policy.agents.values().map(|agent| at_levels(category, agent)).collect();
+    config.in_containers().map(|(category, _)| (category, of_category(category))).collect()
+}
+
+/// An agent within what the place of a category allows.
+pub(crate) fn within(config: &Config, category: Category, agent: Agent) -> Agent {
+    match config.backend_for(category) {
+        Place::Docker { source } => {
+            let constraints = Arc::new(config.containers.bind(category, &source, &agent.constraints));
+            Agent { constraints, ..agent }
+        }
+        Place::Inline | Place::Room | Place::Unavailable { .. } | Place::DenyAll => agent,
     }
 }
 

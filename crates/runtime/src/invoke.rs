@@ -37,7 +37,7 @@ use crate::{
     house::{Fatal, House, Watch},
     once::{self, AtWork, Claim, Kept, Known},
     picture,
-    rooms::Ledger,
+    rooms::{Ledger, Maker, Tenant},
     secrets::Broker,
 };
 
@@ -227,7 +227,7 @@ pub(crate) fn find<'a>(
         };
         return Err(Fault::refused("unknown_tool", format!("there is no tool `{}`", shown(&call.tool)), remedy));
     };
-    Ok((house.trust.at(agent, entry.tool.def.category), entry))
+    Ok((house.standing(agent, entry.tool.def.category), entry))
 }
 
 /// Decided before the arguments are looked at: what an agent may not use does not explain itself to it.
@@ -483,13 +483,14 @@ fn place(
     watch: &Watch,
 ) -> Result<(Hands, Option<Ledger>), Fault> {
     let def = &entry.tool.def;
-    house.place_of(def)?;
+    let maker = Maker::of(&house.place_of(def)?);
     let workspace = house.workspace(agent, &permit, &fence)?;
     let web = (permit.needs().network == Network::Fenced).then(|| house.gateway.web(&permit, &fence));
     let (programs, ledger) = match house.directories.get(&agent.name) {
         Some(directories) if workspace.is_some() && permit.needs().exec => {
             let protected = &house.config.protected;
-            let (programs, ledger) = house.quarters.programs(agent, directories, protected, permit, fence);
+            let tenant = Tenant { agent, task: call.task.as_deref() };
+            let (programs, ledger) = house.quarters.programs(maker, tenant, directories, protected, permit, fence);
             (Some(programs), Some(ledger))
         }
         _ => (None, None),
@@ -1054,10 +1055,11 @@ pub(crate) fn whereabouts(house: &House, call: &Call) -> Result<Whereabouts, Fau
     let def = &entry.tool.def;
     Ok(match (house.place_of(def), house.directories.get(&agent.name)) {
         (Err(fault), _) => Whereabouts::Nowhere { why: fault.message, remedy: fault.remedy },
-        (Ok(Place::Room), Some(directories)) if def.needs.exec => {
+        (Ok(place @ (Place::Room | Place::Docker { .. })), Some(directories)) if def.needs.exec => {
+            let (maker, protected) = (Maker::of(&place), &house.config.protected);
             let fence = Fence::of(house.policy(), agent, &[], &house.open_to(agent));
-            let spec = house.quarters.spec(agent, directories, &house.config.protected, &def.needs, &fence);
-            Whereabouts::Room { spec: Box::new(spec) }
+            let spec = house.quarters.spec(maker, agent, directories, protected, &def.needs, &fence);
+            Whereabouts::Room { backend: maker.word(), spec: Box::new(spec) }
         }
         (Ok(_), _) => Whereabouts::Here,
     })

@@ -47,7 +47,7 @@ use toolgate_guard::{definition::Found, secrets::Redactor};
 
 pub use catalog::BadTool;
 pub use house::{Fatal, Watch};
-pub use rooms::{hidden_from_rooms, protected_in};
+pub use rooms::{docker_settings, hidden_from_rooms, protected_in};
 pub use standing::Trust;
 pub use toolgate_contract as contract;
 pub use toolgate_egress as egress;
@@ -148,6 +148,8 @@ pub enum Whereabouts {
     Here,
     /// In a room.
     Room {
+        /// The backend that makes it.
+        backend: &'static str,
         /// What the room would be.
         spec: Box<sandbox::RoomSpec>,
     },
@@ -234,7 +236,8 @@ impl Runtime {
         getrandom::fill(&mut redactor.key).map_err(|error| OpenError::Chance(error.to_string()))?;
         let conversations = Conversations::open(rooms.as_deref());
         let definitions = Definitions::at(rooms.clone());
-        let quarters = Arc::new(Quarters::new(rooms, config.rooms.clone(), hidden, gateway.clone()));
+        let (processes, containers) = (config.rooms.clone(), config.containers.clone());
+        let quarters = Arc::new(Quarters::new(rooms, processes, containers, hidden, gateway.clone()));
         let rules = config.policy.approvals.clone();
         let approvals = state.clone().map(|state| Approvals::new(state, store.clone(), rules, clock.clone()));
         let effects = state.clone().map(|state| Effects::new(state, store.clone(), clock.clone()));
@@ -242,6 +245,7 @@ impl Runtime {
         let means = Means::new(state.clone(), store.clone(), clock.clone());
         let house = House {
             catalog,
+            bound: house::bound(&config),
             config,
             policy_digest,
             approvals,
@@ -302,6 +306,11 @@ impl Runtime {
     /// How long a call of somebody who can wait waits for people.
     pub fn hold(&self) -> Duration {
         self.house.config.hold
+    }
+
+    /// An agent has left, and may come back: its rooms stay for the time of grace.
+    pub fn agent_left(&self, agent: &AgentName) {
+        self.house.quarters.agent_left(agent);
     }
 
     /// Questions to people and their answers; none where nobody can be asked.

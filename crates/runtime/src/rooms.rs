@@ -3,28 +3,34 @@
 //! A body sees a room as [`Programs`]. Behind it is a lease, taken when the body first runs something: a call that is
 //! refused, or whose body finds its arguments wanting, opens no room. What stood around each program is noted in the
 //! call's [`Ledger`], from which the road takes what it records.
+//!
+//! Rooms are made of processes or are containers; which, the config says by category. Each kind has its own backend,
+//! opened when the first program needs it, and its own life: what hangs in one does not hold up the other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc},
+    thread,
+    time::{Duration, Instant},
 };
 
 use tokio::runtime::Handle;
-use toolgate_contract::{CredentialVariable, Fault, Files, Job, Needs, Network, Ran, Reach, Receipt, TerminalSize};
+use toolgate_contract::{
+    AgentName, CredentialVariable, Fault, Files, Job, Needs, Network, Ran, Reach, Receipt, TerminalSize,
+};
 use toolgate_gate::{Agent, Constraints, NetworkMode, Permit};
 use toolgate_guard::shell::profiles::Profile;
 use toolgate_sandbox::{
-    Backend, Egress, Io, Lease, Monotonic, Opening, Owner, ProcessBackend, RoomSpec, Rooms, WorkspaceMode,
-    WorkspaceSpec,
+    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Lease, Lifecycle, Monotonic, Opening, Owner,
+    ProcessBackend, RoomLimits, RoomSpec, Rooms, TierChoice, WorkspaceMode, WorkspaceSpec,
 };
 use toolgate_tools::{Programs, Seen, StopFlag};
 
 use crate::{
-    config::{EgressSettings, RoomSettings, real},
+    config::{ContainerSettings, EgressSettings, Place, RoomSettings, real},
     fence::{Directories, Fence},
     terminals::Terminals,
     web::{Gateway, host_refused},
@@ -33,6 +39,20 @@ use crate::{
 /// How often rooms are looked at that nobody uses.
 const TICK: Duration = Duration::from_secs(5);
 
+/// How often containers are looked for whose runtime has died.
+const RECONCILE: Duration = Duration::from_secs(10);
+
+/// How long is waited for rooms to close when the runtime ends. What is left then ends with its streams, and is removed by
+/// the next runtime.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// Where a daemon listens, unless whoever opens the runtime knows better.
+const SOCKET: &str = "/var/run/docker.sock";
+
+/// What serves a container's way out gets this much memory, and this much of a processor, in billionths of one.
+const SIDECAR_MEMORY: u64 = 64 << 20;
+const SIDECAR_CPU: u64 = 500_000_000;
+
 /// What in every workspace is executed by somebody else later: an agent that could write it would act with that
 /// somebody's rights.
 const PROTECTED: [&str; 2] = [".git/hooks", ".git/config"];
@@ -40,15 +60,50 @@ const PROTECTED: [&str; 2] = [".git/hooks", ".git/config"];
 /// Where the system keeps the certificates it trusts, one a file.
 const SYSTEM_ROOTS: &str = "/etc/ssl/certs";
 
-/// The rooms of one runtime. Nothing is started before the first program.
+/// What makes rooms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Process,
+    Docker,
+}
+
+impl Maker {
+    /// Who makes the rooms of a category with this place.
+    pub(crate) fn of(place: &Place) -> Self {
+        match place {
+            Place::Docker { .. } => Self::Docker,
+            Place::Inline | Place::Room | Place::Unavailable { .. } | Place::DenyAll => Self::Process,
+        }
+    }
+
+    /// As config spells it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Process => "subprocess",
+            Self::Docker => "docker",
+        }
+    }
+}
+
+/// Who a room is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Tenant<'a> {
+    pub(crate) agent: &'a Agent,
+    /// What the agent is at, where its caller says so.
+    pub(crate) task: Option<&'a str>,
+}
+
+/// The rooms of one runtime. Nothing is started before the first program. Dropping it closes them all.
 pub(crate) struct Quarters {
     /// Where notes about open rooms are kept.
     dir: Option<PathBuf>,
     settings: RoomSettings,
+    containers: ContainerSettings,
     /// Paths of the machine no room sees.
     hidden: Vec<PathBuf>,
     gateway: Arc<Gateway>,
-    rooms: OnceLock<Result<Arc<Rooms>, Fault>>,
+    processes: OnceLock<Result<Arc<Rooms>, Fault>>,
+    docker: OnceLock<Result<Arc<Rooms>, Fault>>,
     terminals: Arc<Terminals>,
 }
 
@@ -56,11 +111,20 @@ impl Quarters {
     pub(crate) fn new(
         dir: Option<PathBuf>,
         settings: RoomSettings,
+        containers: ContainerSettings,
         hidden: Vec<PathBuf>,
         gateway: Arc<Gateway>,
     ) -> Self {
-        let hidden = hidden_from_rooms(hidden);
-        Self { dir, settings, hidden, gateway, rooms: OnceLock::new(), terminals: Arc::default() }
+        Self {
+            dir,
+            settings,
+            containers,
+            hidden: hidden_from_rooms(hidden),
+            gateway,
+            processes: OnceLock::new(),
+            docker: OnceLock::new(),
+            terminals: Arc::default(),
+        }
     }
 
     /// Is a terminal open, in which a program may run between calls?
@@ -68,20 +132,30 @@ impl Quarters {
         !self.terminals.is_empty()
     }
 
+    /// The agent has left: its rooms stay for the time of grace.
+    pub(crate) fn agent_left(&self, agent: &AgentName) {
+        let opened = [self.processes.get(), self.docker.get()];
+        for rooms in opened.into_iter().flatten().flatten() {
+            rooms.agent_stopped(&agent.0);
+        }
+    }
+
     /// The room for one call, as its body sees it, and where is noted what stood.
     pub(crate) fn programs(
         self: &Arc<Self>,
-        agent: &Agent,
+        maker: Maker,
+        Tenant { agent, task }: Tenant<'_>,
         directories: &Directories,
         protected: &[String],
         permit: Permit,
         fence: Fence,
     ) -> (Arc<dyn Programs>, Ledger) {
         let ledger = Ledger::default();
-        let spec = self.spec(agent, directories, protected, permit.needs(), &fence);
-        let owner = Owner { agent: agent.name.0.to_string(), task: None };
+        let spec = self.spec(maker, agent, directories, protected, permit.needs(), &fence);
+        let owner = Owner { agent: agent.name.0.to_string(), task: task.map(str::to_owned) };
         let room = CallRoom {
             quarters: self.clone(),
+            maker,
             owner,
             spec,
             fence,
@@ -95,6 +169,7 @@ impl Quarters {
     /// The room an agent gets for a tool with these needs. Where its profile is for reading, so is the room.
     pub(crate) fn spec(
         &self,
+        maker: Maker,
         agent: &Agent,
         directories: &Directories,
         protected: &[String],
@@ -104,8 +179,9 @@ impl Quarters {
         let scope = agent.constraints.file_system.value;
         let (ground, workspace) = (directories.ground(scope), directories.workspace.root());
         let profile = agent.profile.as_ref().map(|profile| &profile.value);
+        let only_reads = profile.is_some_and(Profile::only_reads) || agent.constraints.read_only.is_some();
         let mode = match needs.files {
-            Files::Write if !profile.is_some_and(Profile::only_reads) => WorkspaceMode::ReadWrite,
+            Files::Write if !only_reads => WorkspaceMode::ReadWrite,
             Files::Write | Files::Read | Files::None => WorkspaceMode::ReadOnly,
         };
         let egress = match profile {
@@ -116,40 +192,142 @@ impl Quarters {
         if let Some(below) = workspace.strip_prefix(ground).ok().and_then(Path::to_str).filter(|it| !it.is_empty()) {
             names.extend(protected_in(workspace, protected).iter().map(|name| format!("{below}/{name}")));
         }
-        let mut visible = self.settings.shown();
-        visible.extend(directories.shown(scope));
-        visible.sort();
-        visible.dedup_by(|inner, outer| inner.starts_with(outer));
+        let mut spec = match maker {
+            Maker::Process => self.of_processes(),
+            Maker::Docker => self.of_containers(),
+        };
+        spec.visible.extend(directories.shown(scope));
+        spec.visible.sort();
+        spec.visible.dedup_by(|inner, outer| inner.starts_with(outer));
         RoomSpec {
             workspace: Some(WorkspaceSpec { path: ground.to_owned(), mode, protected: names }),
-            visible,
             hidden: self.hidden.clone(),
-            closed: Vec::new(),
             start: (ground != workspace).then(|| workspace.to_owned()),
-            path_prefixes: self.settings.path_prefixes.clone(),
             egress,
-            limits: self.settings.limits,
-            tier: self.settings.tier,
-            accepted_gaps: self.settings.accepted_gaps.clone(),
+            ..spec
         }
     }
 
-    fn rooms(&self) -> Result<&Arc<Rooms>, Fault> {
-        self.rooms.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
+    /// What all rooms have in common that are made of processes.
+    fn of_processes(&self) -> RoomSpec {
+        RoomSpec {
+            visible: self.settings.shown(),
+            path_prefixes: self.settings.path_prefixes.clone(),
+            limits: self.settings.limits,
+            tier: self.settings.tier,
+            accepted_gaps: self.settings.accepted_gaps.clone(),
+            ..RoomSpec::bare()
+        }
     }
 
-    fn open(&self) -> Result<Arc<Rooms>, Fault> {
-        let dir = self.dir.as_deref().ok_or_else(|| {
+    /// What all containers have in common. Programs come with the image, not from this machine.
+    fn of_containers(&self) -> RoomSpec {
+        let ContainerSettings { memory_limit, pids_limit, tmpfs_size, .. } = self.containers;
+        let limits =
+            RoomLimits { memory: memory_limit, pids: pids_limit, scratch: tmpfs_size, ..RoomLimits::default() };
+        RoomSpec { limits, tier: TierChoice::Best, ..RoomSpec::bare() }
+    }
+
+    /// The longest a program may run.
+    fn timeout(&self, maker: Maker) -> Option<Duration> {
+        match maker {
+            Maker::Process => self.settings.timeout,
+            Maker::Docker => Some(self.containers.timeout),
+        }
+    }
+
+    fn rooms(&self, maker: Maker) -> Result<&Arc<Rooms>, Fault> {
+        let rooms = match maker {
+            Maker::Process => self.processes.get_or_init(|| self.open_processes()),
+            Maker::Docker => self.docker.get_or_init(|| self.open_docker()),
+        };
+        rooms.as_ref().map_err(Clone::clone)
+    }
+
+    fn open_processes(&self) -> Result<Arc<Rooms>, Fault> {
+        let backend = Arc::new(ProcessBackend::open(self.dir()?)?);
+        Ok(self.begin(backend, self.settings.lifecycle))
+    }
+
+    fn open_docker(&self) -> Result<Arc<Rooms>, Fault> {
+        let backend = Arc::new(DockerBackend::open(self.dir()?, docker_settings(&self.containers))?);
+        reconcile(&backend);
+        Ok(self.begin(backend, self.containers.lifecycle))
+    }
+
+    fn begin(&self, backend: Arc<dyn Backend>, lifecycle: Lifecycle) -> Arc<Rooms> {
+        let rooms = Arc::new(Rooms::new(backend, lifecycle, Arc::new(Monotonic::default())));
+        watch(&rooms, &self.terminals);
+        rooms
+    }
+
+    fn dir(&self) -> Result<&Path, Fault> {
+        self.dir.as_deref().ok_or_else(|| {
             Fault::refused(
                 "no_room",
                 "this runtime was opened without a place to note its rooms in",
                 "Give `Setup::rooms` a directory.",
             )
-        })?;
-        let backend: Arc<dyn Backend> = Arc::new(ProcessBackend::open(dir)?);
-        let rooms = Arc::new(Rooms::new(backend, self.settings.lifecycle, Arc::new(Monotonic::default())));
-        watch(&rooms, &self.terminals);
-        Ok(rooms)
+        })
+    }
+}
+
+impl Drop for Quarters {
+    fn drop(&mut self) {
+        let opened = [(Maker::Process, self.processes.take()), (Maker::Docker, self.docker.take())];
+        let rooms = opened.into_iter().filter_map(|(maker, rooms)| Some((maker.word(), rooms?.ok()?)));
+        close(rooms.collect(), FAREWELL);
+    }
+}
+
+/// Closes the rooms of every backend at the same time, and says which have not closed in time.
+fn close(backends: Vec<(&'static str, Arc<Rooms>)>, patience: Duration) {
+    let (tell, told) = mpsc::channel();
+    let mut left = Vec::new();
+    for (backend, rooms) in backends {
+        let (tell, closing) = (tell.clone(), Arc::clone(&rooms));
+        let work = move || {
+            closing.close_all();
+            // Whoever asked may have given up.
+            let _ = tell.send(backend);
+        };
+        match thread::Builder::new().name(format!("close-{backend}")).spawn(work) {
+            Ok(_) => left.push(backend),
+            Err(_) => rooms.close_all(),
+        }
+    }
+    drop(tell);
+    let until = Instant::now() + patience;
+    while !left.is_empty() {
+        match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(closed) => left.retain(|backend| *backend != closed),
+            Err(_) => break,
+        }
+    }
+    for backend in left {
+        tracing::error!(backend, "rooms did not close; what is left of them is removed by the next runtime");
+    }
+}
+
+/// How containers are made, as the backend takes it.
+pub fn docker_settings(settings: &ContainerSettings) -> DockerSettings {
+    DockerSettings {
+        socket: settings.host.clone().unwrap_or_else(|| SOCKET.into()),
+        image: settings.image.clone(),
+        worker: settings.worker.clone().unwrap_or_default(),
+        memory_limit: settings.memory_limit,
+        cpu_limit: settings.cpu_limit,
+        pids_limit: settings.pids_limit,
+        tmpfs_size: settings.tmpfs_size,
+        auto_remove: settings.auto_remove,
+        runtime: settings.runtime.clone(),
+        dns_allowed: settings.dns_allowed,
+        loopback_allowed: settings.loopback_allowed,
+        furnisher: Furnisher::default(),
+        sidecar_memory: SIDECAR_MEMORY,
+        sidecar_cpu: SIDECAR_CPU,
+        sidecar_pids: settings.sidecar_pids_limit,
+        sidecar_tmpfs: settings.sidecar_tmpfs_size,
     }
 }
 
@@ -182,14 +360,34 @@ fn watch(rooms: &Arc<Rooms>, terminals: &Arc<Terminals>) {
     let (rooms, terminals) = (Arc::downgrade(rooms), Arc::downgrade(terminals));
     let work = move || {
         loop {
-            std::thread::sleep(TICK);
+            thread::sleep(TICK);
             let (Some(rooms), Some(terminals)) = (rooms.upgrade(), terminals.upgrade()) else { return };
             terminals.tick();
             rooms.tick();
         }
     };
-    if let Err(error) = std::thread::Builder::new().name("rooms".into()).spawn(work) {
+    if let Err(error) = thread::Builder::new().name("rooms".into()).spawn(work) {
         tracing::warn!("idle rooms stay open: no thread to close them: {error}");
+    }
+}
+
+/// Removes containers whose runtime has died, until the backend is gone itself. It has a thread of its own: a daemon may
+/// take long to answer.
+fn reconcile(backend: &Arc<DockerBackend>) {
+    let backend: Weak<DockerBackend> = Arc::downgrade(backend);
+    let work = move || {
+        loop {
+            thread::sleep(RECONCILE);
+            let Some(backend) = backend.upgrade() else { return };
+            match backend.reconcile() {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "containers of a runtime that had died were removed"),
+                Err(error) => tracing::debug!(%error, "containers of dead runtimes stay until the daemon answers"),
+            }
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("containers".into()).spawn(work) {
+        tracing::warn!("containers of dead runtimes stay: no thread to remove them: {error}");
     }
 }
 
@@ -249,6 +447,7 @@ impl Ledger {
 
 struct CallRoom {
     quarters: Arc<Quarters>,
+    maker: Maker,
     owner: Owner,
     spec: RoomSpec,
     fence: Fence,
@@ -266,7 +465,7 @@ impl CallRoom {
         if let Some(room) = held.as_ref().filter(|(known, _)| *known == spec) {
             return Ok(room.clone());
         }
-        let lease = Arc::new(self.quarters.rooms()?.lease(&self.owner, &spec)?);
+        let lease = Arc::new(self.quarters.rooms(self.maker)?.lease(&self.owner, &spec)?);
         Ok(held.insert((spec, lease)).clone())
     }
 
@@ -347,7 +546,8 @@ impl CallRoom {
     /// The job with no more time than the operator gives any program.
     fn bounded(&self, job: &Job) -> Job {
         let mut job = job.clone();
-        job.limits.wall = self.quarters.settings.timeout.map_or(job.limits.wall, |most| most.min(job.limits.wall));
+        let most = self.quarters.timeout(self.maker);
+        job.limits.wall = most.map_or(job.limits.wall, |most| most.min(job.limits.wall));
         job
     }
 }
@@ -380,7 +580,7 @@ impl Programs for CallRoom {
         if let Some(credential) = &reach.credential {
             owner.agent = format!("{} through {}", owner.agent, credential.connection);
         }
-        let mut ran = self.quarters.rooms()?.lease(&owner, &spec)?.run(&self.permit, &job, io)?;
+        let mut ran = self.quarters.rooms(self.maker)?.lease(&owner, &spec)?.run(&self.permit, &job, io)?;
         // Before a tool cuts what was said: half a secret is not found.
         let broker = self.quarters.gateway.connections().broker();
         for stream in [&mut ran.stdout, &mut ran.stderr] {

@@ -12,7 +12,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolgate_contract::{AgentName, End, Intent, Note, Outcome, Status};
+use toolgate_contract::{AgentName, Call, End, Intent, Note, Outcome, Status};
 use toolgate_runtime::{
     Runtime, Setup, Watch, Whereabouts, built_in_tools,
     config::{Config, Sources},
@@ -136,7 +136,7 @@ impl House {
 
     fn room(&self, agent: &str) -> RoomSpec {
         match self.place(agent, "bash", json!({ "argv": ["ls"] })) {
-            Whereabouts::Room { spec } => *spec,
+            Whereabouts::Room { spec, .. } => *spec,
             other => panic!("{other:?}"),
         }
     }
@@ -276,6 +276,28 @@ async fn who_shares_a_room_is_as_the_config_says() {
         let house = house_where(&format!("lifecycle: {{ strategy: {strategy} }}"));
         house.says("echo mine > /tmp/x").await;
         assert_eq!(house.says("cat /tmp/x 2>/dev/null || echo gone").await, kept, "{strategy}");
+    }
+    let house = house_where("lifecycle: { strategy: per-task }");
+    let at_task = async |task: &str, script: &str| {
+        let call = house.runtime.call(&AgentName::from("default"), "shell", json!({ "script": script }));
+        house.runtime.invoke(Call { task: Some(task.to_owned()), ..call }, Watch::default()).await.text
+    };
+    at_task("one", "echo mine > /tmp/x").await;
+    assert_eq!(at_task("one", "cat /tmp/x").await, "mine\n");
+    assert_eq!(at_task("two", "cat /tmp/x 2>/dev/null || echo gone").await, "gone\n");
+}
+
+/// A room is looked at when the next one is wanted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_room_outlives_its_agent_for_the_time_of_grace() {
+    if !has_rooms().await {
+        return;
+    }
+    for (seconds, kept) in [(0, "gone\n"), (3_600, "mine\n")] {
+        let house = house_where(&format!("lifecycle: {{ grace_seconds: {seconds}, max_idle_seconds: 3600 }}"));
+        house.says("echo mine > /tmp/x").await;
+        house.runtime.agent_left(&AgentName::from("default"));
+        assert_eq!(house.says("cat /tmp/x 2>/dev/null || echo gone").await, kept, "{seconds}");
     }
 }
 

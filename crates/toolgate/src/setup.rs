@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -11,10 +11,10 @@ use std::{
 
 use clap::Args;
 use futures_util::future::BoxFuture;
-use toolgate_contract::{AgentName, End, Intent, Note, Person};
+use toolgate_contract::{AgentName, End, Fault, Intent, Note, Person};
 use toolgate_runtime::{
     Runtime, Setup, built_in_tools,
-    config::{Config, PROJECT_FILE, Sources, parse_duration},
+    config::{Config, ContainerSettings, PROJECT_FILE, Sources, parse_duration},
     sandbox::registry,
     secrets::SecretPlaces,
     store::{
@@ -158,6 +158,31 @@ pub(crate) fn token() -> Option<OsString> {
     env::var_os("TOOLGATE_TOKEN").filter(|secret| !secret.is_empty())
 }
 
+/// The socket of the Docker daemon: the one that is named, else that of `$DOCKER_HOST`, else the usual one.
+pub(crate) fn docker_socket(named: Option<&str>) -> Result<PathBuf, Problem> {
+    let variable = env::var("DOCKER_HOST").ok().filter(|url| !url.is_empty());
+    let Some(url) = named.map(str::to_owned).or(variable) else { return Ok("/var/run/docker.sock".into()) };
+    match url.strip_prefix("unix://").filter(|path| path.starts_with('/')) {
+        Some(path) => Ok(path.into()),
+        None => {
+            let message = format!("`{url}` is no daemon on this machine");
+            Err(Fault::refused("daemon_elsewhere", message, "Name a socket of this machine, as `unix:///path`.").into())
+        }
+    }
+}
+
+/// What other programs are told of the environment: where programs are, and how to reach other machines.
+pub(crate) fn for_programs() -> Vec<(&'static str, OsString)> {
+    // Where programs of administrators are, which an ordinary user may not have on the path.
+    let mut path = OsString::from("/usr/sbin:/usr/bin:/sbin:/bin");
+    if let Some(own) = env::var_os("PATH").filter(|own| !own.is_empty()) {
+        path = [own, path].join(OsStr::new(":"));
+    }
+    let proxies = ["http_proxy", "https_proxy", "ftp_proxy", "no_proxy"];
+    let proxies = proxies.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
+    proxies.chain([("PATH", path)]).collect()
+}
+
 /// Cleans up after rooms of processes that were killed. It comes before the config is read: such a room may have left
 /// something in the config's place.
 pub(crate) fn sweep(data_dir: &Path) {
@@ -167,8 +192,26 @@ pub(crate) fn sweep(data_dir: &Path) {
     }
 }
 
+/// Where the daemon and the worker are that make containers, where the config does not say.
+pub(crate) fn locate(containers: &mut ContainerSettings) {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    containers.host.get_or_insert_with(|| usual_socket(variable));
+    let beside = || Some(env::current_exe().ok()?.with_file_name("toolgate-worker"));
+    containers.worker = containers.worker.take().or_else(beside);
+}
+
+/// The socket of `$DOCKER_HOST`, where that is one of this machine, else Docker's own, else that of the user's Podman.
+fn usual_socket(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let named = variable("DOCKER_HOST").and_then(|url| Some(PathBuf::from(url.to_str()?.strip_prefix("unix://")?)));
+    let docker = Path::new("/var/run/docker.sock");
+    let podman = variable("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("podman/podman.sock"));
+    let there = podman.filter(|podman| !docker.exists() && podman.exists());
+    named.or(there).unwrap_or_else(|| docker.to_owned())
+}
+
 fn load(sources: &Sources) -> Result<Config, Problem> {
     let mut config = Config::load(sources)?;
+    locate(&mut config.containers);
     // Also the project Toolgate is started in, where that is not the one the agent works in.
     config.protected.extend(sources.cwd.join(PROJECT_FILE).to_str().map(str::to_owned));
     for note in &config.notes {

@@ -15,6 +15,7 @@ use super::{
     Limits,
     commands::{self, CommandRule},
     connections::{self, Connection},
+    containers::{self, ContainersLayer},
     egress::{self, EgressLayer},
     file::{
         AgentFile, AskFile, ConfigFile, ConstraintsFile, LevelFile, LimitsFile, ListedFile, PermissionFile, RulesFile,
@@ -47,6 +48,7 @@ pub(super) struct Layer {
     pub(super) commands: Vec<CommandRule>,
     pub(super) sandboxing: Sandboxing,
     pub(super) rooms: RoomsLayer,
+    pub(super) containers: ContainersLayer,
     pub(super) egress: EgressLayer,
     pub(super) flow: FlowLayer,
     pub(super) redact_personal_data: Option<Said<bool>>,
@@ -195,6 +197,12 @@ impl<'a> Check<'a> {
                 .and_then(|block| block.subprocess.as_ref())
                 .map(|block| rooms::check(&mut self, block))
                 .unwrap_or_default(),
+            containers: file
+                .sandboxing
+                .as_ref()
+                .and_then(|block| block.docker.as_ref())
+                .map(|block| containers::check(&mut self, block))
+                .unwrap_or_default(),
             sandboxing: file.sandboxing.as_ref().map(|block| sandboxing::check(&mut self, block)).unwrap_or_default(),
             egress: egress::check(&mut self, file.egress.as_ref(), file.search.as_ref()),
             flow: flow::check(&mut self, file.information_flow.as_ref()),
@@ -225,9 +233,8 @@ impl<'a> Check<'a> {
 
     fn trusted_blocks(&self, file: &ConfigFile) -> Vec<Said<&'static str>> {
         let sandboxing = file.sandboxing.as_ref();
-        let blocks: [(&[&str], &str, bool); 10] = [
+        let blocks: [(&[&str], &str, bool); 9] = [
             (&["actions"], "actions", file.actions.is_some()),
-            (&["sandboxing", "docker"], "docker", sandboxing.is_some_and(|block| block.docker.is_some())),
             (&["sandboxing", "k8s"], "k8s", sandboxing.is_some_and(|block| block.k8s.is_some())),
             (&["egress"], "egress", file.egress.is_some()),
             (&["search"], "search", file.search.is_some()),

@@ -374,8 +374,8 @@ pub(super) struct DockerFile {
     pub(super) network: Option<At<String>>,
     pub(super) network_overrides: Option<Entries<At<String>>>,
     pub(super) allowed_hosts: Option<Vec<At<String>>>,
-    pub(super) dns_allowed: Option<bool>,
-    pub(super) loopback_allowed: Option<bool>,
+    pub(super) dns_allowed: Option<At<bool>>,
+    pub(super) loopback_allowed: Option<At<bool>>,
     pub(super) memory_limit: Option<At<String>>,
     pub(super) cpu_limit: Option<At<String>>,
     pub(super) timeout_seconds: Option<At<u64>>,
@@ -384,7 +384,10 @@ pub(super) struct DockerFile {
     pub(super) sidecar_pids_limit: Option<At<u64>>,
     pub(super) sidecar_tmpfs_size: Option<At<String>>,
     pub(super) mount_mode: Option<At<String>>,
-    pub(super) auto_remove: Option<bool>,
+    pub(super) auto_remove: Option<At<bool>>,
+    pub(super) runtime: Option<At<String>>,
+    pub(super) host: Option<At<String>>,
+    pub(super) worker: Option<At<String>>,
     pub(super) lifecycle: Option<LifecycleFile>,
 }
 

@@ -16,7 +16,7 @@ use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Resources, 
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
-    AgentSettings, Config, Connection, EgressSettings, Limits, Mentions, RoomSettings,
+    AgentSettings, Config, Connection, ContainerSettings, EgressSettings, Limits, Mentions, RoomSettings,
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
     commands, connections,
     findings::{Findings, Said, Spot},
@@ -39,6 +39,7 @@ pub(super) struct Draft {
     protected: Vec<String>,
     sandboxing: Sandboxing,
     rooms: RoomSettings,
+    containers: ContainerSettings,
     egress: EgressSettings,
     redact_personal_data: Sourced<bool>,
     first_sight: Sourced<FirstSight>,
@@ -89,6 +90,7 @@ impl Draft {
             protected: super::PROTECTED.map(str::to_owned).to_vec(),
             sandboxing: Sandboxing::default(),
             rooms: RoomSettings::default(),
+            containers: ContainerSettings::default(),
             egress: EgressSettings::default(),
             redact_personal_data: Sourced::built_in(false),
             first_sight: Sourced::built_in(FirstSight::Hold),
@@ -130,6 +132,7 @@ impl Draft {
         self.sandboxing.merge(layer.sandboxing);
         self.room_dirs.extend(layer.rooms.directories().cloned());
         layer.rooms.apply(&mut self.rooms, Voice::Trusted, findings);
+        layer.containers.apply(&mut self.containers, Voice::Trusted, findings);
         layer.egress.apply(&mut self.egress, findings);
         self.arguments.extend(layer.flow.arguments.iter().cloned());
         layer.flow.apply(&mut self.policy, findings);
@@ -218,8 +221,9 @@ impl Draft {
             level_descriptions,
             notes: Vec::new(),
             files: Vec::new(),
-            places: self.sandboxing.places(findings),
+            places: self.sandboxing.places(&self.containers, findings),
             rooms: self.rooms,
+            containers: self.containers,
             hold: self.hold,
             channels: self.channels,
             connections: self.connections,

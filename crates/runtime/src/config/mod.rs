@@ -15,6 +15,7 @@
 mod check;
 mod commands;
 mod connections;
+mod containers;
 mod egress;
 mod error;
 mod file;
@@ -24,6 +25,7 @@ mod kept;
 mod load;
 mod merge;
 mod people;
+mod recipe;
 mod resources;
 mod rooms;
 mod rules;
@@ -59,10 +61,12 @@ pub use words::parse_duration;
 use crate::{definitions::FirstSight, secrets::SecretRef};
 
 pub use connections::{Auth, Connection, OAuth2, Word};
+pub use containers::{ContainerNetwork, ContainerSettings, MountMode};
 pub use egress::EgressSettings;
 pub use error::{ConfigError, Note, Snippet};
 pub use kept::{add_connection, connections_file, remove_connection};
 pub use people::{Channel, ChannelUrl};
+pub use recipe::{Install, Recipe};
 pub use rooms::RoomSettings;
 pub(crate) use rules::Example;
 pub use rules::{PolicyTest, read_tests};
@@ -85,8 +89,10 @@ pub struct Config {
     pub limits: Limits,
     /// Paths relative to a workspace that no tool may write: the config's own files, and what the config names.
     pub protected: Vec<String>,
-    /// What rooms are like.
+    /// What rooms are like that are made of processes.
     pub rooms: RoomSettings,
+    /// What rooms are like that are containers.
+    pub containers: ContainerSettings,
     /// How long a call waits for people to answer before it is told to come back.
     pub hold: Duration,
     /// How people are told that they are asked.
@@ -165,6 +171,11 @@ pub enum Place {
     Inline,
     /// In a process room.
     Room,
+    /// In a container; what starts no programs runs in this process, within what containers are allowed.
+    Docker {
+        /// The line that asks for it.
+        source: SourceLine,
+    },
     /// In a backend this build does not have: they are refused.
     Unavailable {
         /// The backend, as config spells it.
@@ -263,6 +274,14 @@ impl Config {
         findings.into_result().map(|notes| Self { notes, ..config })
     }
 
+    /// The categories whose place is a container.
+    pub fn in_containers(&self) -> impl Iterator<Item = (Category, &SourceLine)> {
+        self.places.iter().filter_map(|(category, place)| match place {
+            Place::Docker { source } => Some((*category, source)),
+            Place::Inline | Place::Room | Place::Unavailable { .. } | Place::DenyAll => None,
+        })
+    }
+
     /// Where tools of this category run. Tools that need nothing at all run inline whatever this says.
     pub fn backend_for(&self, category: Category) -> Place {
         self.places.get(&category).cloned().unwrap_or(Place::DenyAll)
@@ -307,6 +326,7 @@ impl Config {
             risks: BTreeMap<ActionType, Risk>,
             places: &'a BTreeMap<Category, Place>,
             rooms: &'a RoomSettings,
+            containers: &'a ContainerSettings,
             egress: &'a EgressSettings,
             protected: &'a [String],
             redact_personal_data: bool,
@@ -319,6 +339,7 @@ impl Config {
             risks: actions.all().map(|action| (action.clone(), actions.risk(&action))).collect(),
             places: &self.places,
             rooms: &self.rooms,
+            containers: &self.containers,
             egress: &self.egress,
             protected: &self.protected,
             redact_personal_data: self.redact_personal_data.value,

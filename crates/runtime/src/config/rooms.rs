@@ -147,11 +147,11 @@ pub(super) fn check_lifecycle(cx: &mut Check<'_>, block: &LifecycleFile) -> Life
     }
 }
 
-fn seconds(said: Said<u64>) -> Said<Duration> {
+pub(super) fn seconds(said: Said<u64>) -> Said<Duration> {
     said.map(Duration::from_secs)
 }
 
-fn small(said: Said<u64>) -> Said<u32> {
+pub(super) fn small(said: Said<u64>) -> Said<u32> {
     said.map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
@@ -181,7 +181,12 @@ fn wall(cx: &mut Check<'_>, word: &At<String>) -> Option<Said<Wall>> {
     one_of(cx, "wall", word, &Wall::ALL.map(|wall| (wall.as_str(), wall)))
 }
 
-fn one_of<T: Copy>(cx: &mut Check<'_>, what: &str, word: &At<String>, known: &[(&str, T)]) -> Option<Said<T>> {
+pub(super) fn one_of<T: Copy>(
+    cx: &mut Check<'_>,
+    what: &str,
+    word: &At<String>,
+    known: &[(&str, T)],
+) -> Option<Said<T>> {
     let found = known.iter().find(|(name, _)| *name == word.value);
     if found.is_none() {
         cx.unknown(what, word, known.iter().map(|(name, _)| *name));
@@ -310,10 +315,7 @@ impl RoomsLayer {
         lower.set("disk_limit", &mut held.limits.disk, self.disk);
         lower.set("tmpfs_size", &mut held.limits.scratch, self.scratch);
         lower.set("open_files", &mut held.limits.open_files, self.open_files);
-        lower.set("grace_seconds", &mut held.lifecycle.grace, self.lifecycle.grace);
-        lower.set("max_idle_seconds", &mut held.lifecycle.idle, self.lifecycle.idle);
-        lower.set("max_rooms", &mut held.lifecycle.max_rooms, self.lifecycle.max_rooms);
-        lower.set_by("strategy", sharing, &mut held.lifecycle.strategy, self.lifecycle.strategy);
+        self.lifecycle.apply(&mut held.lifecycle, &mut lower);
         lower.set_by("tier", weakness, &mut held.tier, self.tier);
         lower.fewer("visible directory", &mut held.visible, self.visible);
         lower.fewer("directory for programs", &mut held.path_prefixes, self.path_prefixes);
@@ -321,6 +323,16 @@ impl RoomsLayer {
         lower.fewer("accepted gap", &mut gaps, self.accepted_gaps);
         held.accepted_gaps = gaps.into_iter().collect();
         held.timeout = (timeout < Duration::MAX).then_some(timeout);
+    }
+}
+
+impl LifecycleLayer {
+    /// The block is the same for every backend.
+    pub(super) fn apply(self, held: &mut Lifecycle, lower: &mut Lower<'_>) {
+        lower.set("grace_seconds", &mut held.grace, self.grace);
+        lower.set("max_idle_seconds", &mut held.idle, self.idle);
+        lower.set("max_rooms", &mut held.max_rooms, self.max_rooms);
+        lower.set_by("strategy", sharing, &mut held.strategy, self.strategy);
     }
 }
 
@@ -343,17 +355,23 @@ fn weakness(tier: TierChoice) -> u8 {
 }
 
 /// Sets values; those of an untrusted file only where they are lower.
-struct Lower<'a> {
-    voice: Voice,
-    findings: &'a mut Findings,
+pub(super) struct Lower<'a> {
+    pub(super) voice: Voice,
+    pub(super) findings: &'a mut Findings,
 }
 
 impl Lower<'_> {
-    fn set<T: Copy + Ord>(&mut self, key: &str, held: &mut T, said: Option<Said<T>>) {
+    pub(super) fn set<T: Copy + Ord>(&mut self, key: &str, held: &mut T, said: Option<Said<T>>) {
         self.set_by(key, |value| value, held, said);
     }
 
-    fn set_by<T: Copy, O: Ord>(&mut self, key: &str, order: fn(T) -> O, held: &mut T, said: Option<Said<T>>) {
+    pub(super) fn set_by<T: Copy, O: Ord>(
+        &mut self,
+        key: &str,
+        order: fn(T) -> O,
+        held: &mut T,
+        said: Option<Said<T>>,
+    ) {
         let Some(said) = said else { return };
         if self.voice == Voice::Untrusted && order(said.value) > order(*held) {
             refuse(said.spot, &format!("a looser `{key}`"), self.findings);

@@ -1,21 +1,21 @@
 //! The block `sandboxing`: which backend tools of a category run in, and how each backend is set up.
 //!
-//! This build has process rooms (`rooms`) and no other backend. The settings of the others are checked all the same: a
-//! mistake in them should not wait for the day the backend arrives.
+//! This build has process rooms (`rooms`) and containers (`containers`). The settings of other backends are checked all
+//! the same: a mistake in them should not wait for the day the backend arrives.
 
 use std::collections::BTreeMap;
 
 use toolgate_contract::Category;
 
 use super::{
-    Place,
+    ContainerNetwork, ContainerSettings, Place,
     check::{Check, entries},
-    file::{DockerFile, KubernetesFile, ResourcesFile, SandboxingFile},
+    containers::MountMode,
+    file::{KubernetesFile, ResourcesFile, SandboxingFile},
     findings::{Findings, Said},
-    load::{At, Entries},
-    rooms,
+    load::At,
     tighten::refuse,
-    words::{Port, parse_millicores, parse_processors, parse_quantity, parse_size},
+    words::{parse_millicores, parse_quantity, parse_size},
 };
 
 /// The longest a call may take in any backend, in seconds.
@@ -82,7 +82,7 @@ impl Sandboxing {
     }
 
     /// Where each category runs. What nobody speaks about runs nowhere, except files, programs, git and what goes through the judged client.
-    pub(super) fn places(&self, findings: &mut Findings) -> BTreeMap<Category, Place> {
+    pub(super) fn places(&self, containers: &ContainerSettings, findings: &mut Findings) -> BTreeMap<Category, Place> {
         let mut places = BTreeMap::from([
             (Category::FileSystem, Place::Inline),
             (Category::Terminal, Place::Room),
@@ -97,14 +97,15 @@ impl Sandboxing {
         for category in Category::ALL {
             if let Some(said) = self.overrides.get(&category) {
                 places.insert(category, place(category, &said.backend, findings));
-                note(&said.written, &said.backend, &[category], findings);
+                note(&said.written, &said.backend, &[category], containers, findings);
             } else if let Some(default) = &self.default {
                 places.insert(category, place(category, default, findings));
                 by_default.push(category);
             }
         }
         if let Some(default) = &self.default {
-            note(&format!("default_backend: {}", default.value.word()), default, &by_default, findings);
+            let written = format!("default_backend: {}", default.value.word());
+            note(&written, default, &by_default, containers, findings);
         }
         places
     }
@@ -131,12 +132,16 @@ fn deny_only(
     findings: &mut Findings,
 ) -> bool {
     let wanted = place(category, said, findings);
-    let is_held = places.get(&category).unwrap_or(&Place::DenyAll) == &wanted;
+    let held = places.get(&category).unwrap_or(&Place::DenyAll);
+    // Which line asks for the same does not matter.
+    let is_held = std::mem::discriminant(held) == std::mem::discriminant(&wanted);
     if !is_held && wanted != Place::DenyAll {
         refuse(said.spot, &format!("backend `{}` for category `{category}`", said.value.word()), findings);
         return false;
     }
-    places.insert(category, wanted);
+    if !is_held {
+        places.insert(category, wanted);
+    }
     true
 }
 
@@ -146,15 +151,22 @@ fn place(category: Category, said: &Said<Backend>, findings: &Findings) -> Place
         // Bodies of file tools do not run in rooms yet: their wall is the opened directory, which they cannot leave.
         Backend::Subprocess if category == Category::FileSystem => Place::Inline,
         Backend::Subprocess => Place::Room,
+        Backend::Docker => Place::Docker { source: findings.source(said.spot) },
         Backend::DenyAll => Place::DenyAll,
-        missing @ (Backend::Docker | Backend::Kubernetes | Backend::Remote) => {
+        missing @ (Backend::Kubernetes | Backend::Remote) => {
             Place::Unavailable { backend: missing.word(), source: findings.source(said.spot) }
         }
     }
 }
 
 /// Says what a backend does not do for these categories.
-fn note(written: &str, said: &Said<Backend>, categories: &[Category], findings: &mut Findings) {
+fn note(
+    written: &str,
+    said: &Said<Backend>,
+    categories: &[Category],
+    containers: &ContainerSettings,
+    findings: &mut Findings,
+) {
     match said.value {
         Backend::Inline | Backend::DenyAll => {}
         Backend::Subprocess if categories.contains(&Category::FileSystem) => {
@@ -165,10 +177,44 @@ fn note(written: &str, said: &Said<Backend>, categories: &[Category], findings: 
             findings.note(said.spot, text);
         }
         Backend::Subprocess => {}
-        missing @ (Backend::Docker | Backend::Kubernetes | Backend::Remote) => {
+        Backend::Docker => {
+            let here: Vec<Category> = categories.iter().copied().filter(|it| NO_PROGRAMS.contains(it)).collect();
+            if !here.is_empty() {
+                findings.note(said.spot, held_here(written, &here, containers));
+            }
+        }
+        missing @ (Backend::Kubernetes | Backend::Remote) => {
             findings.note(said.spot, refused(written, missing, categories));
         }
     }
+}
+
+/// The categories whose tools start no programs.
+const NO_PROGRAMS: [Category; 4] = [Category::FileSystem, Category::Web, Category::ExternalData, Category::Mcp];
+
+/// Where tools of these categories work though their place is a container, and what they are held to.
+fn held_here(written: &str, categories: &[Category], containers: &ContainerSettings) -> String {
+    let names: Vec<&str> = categories.iter().map(|category| category.as_str()).collect();
+    let mut held = Vec::new();
+    if categories.contains(&Category::FileSystem) && containers.mount_mode.value == MountMode::ReadOnly {
+        held.push("`mount_mode: ro`, so that files are not written".to_owned());
+    }
+    let (mut nobody, mut listed) = (Vec::new(), Vec::new());
+    for category in categories.iter().filter(|category| **category != Category::FileSystem) {
+        let network = containers.network_overrides.get(category).unwrap_or(&containers.network).value;
+        match network == ContainerNetwork::Bridge && !containers.allowed_hosts.is_empty() {
+            true => listed.push(category.as_str()),
+            false => nobody.push(category.as_str()),
+        }
+    }
+    if !nobody.is_empty() {
+        held.push(format!("the network of containers, so that {} reach nobody", nobody.join(", ")));
+    }
+    if !listed.is_empty() {
+        held.push(format!("`allowed_hosts`, so that {} reach no other host", listed.join(", ")));
+    }
+    let held = if held.is_empty() { String::new() } else { format!(", held to {}", held.join(", and to ")) };
+    format!("`{written}`: tools of {} start no programs and work in this process{held}", names.join(", "))
 }
 
 fn refused(written: &str, backend: Backend, categories: &[Category]) -> String {
@@ -188,9 +234,6 @@ fn refused(written: &str, backend: Backend, categories: &[Category]) -> String {
 
 /// Checks the block.
 pub(super) fn check(cx: &mut Check<'_>, block: &SandboxingFile) -> Sandboxing {
-    if let Some(docker) = &block.docker {
-        check_docker(cx, docker);
-    }
     if let Some(k8s) = &block.k8s {
         check_kubernetes(cx, k8s);
     }
@@ -244,42 +287,6 @@ pub(super) fn category(cx: &mut Check<'_>, name: &At<String>) -> Option<Category
         cx.unknown("category", name, Category::ALL.iter().map(|category| category.as_str()).chain(["git"]));
     }
     known
-}
-
-fn check_docker(cx: &mut Check<'_>, block: &DockerFile) {
-    if let Some(image) = block.image.as_ref().filter(|image| !is_image(&image.value)) {
-        cx.error(
-            image.mark,
-            format!("`{}` is not the name of an image", image.value),
-            "Write `name:tag` or `name@sha256:..`.",
-        );
-    }
-    one_of(cx, "network", block.network.as_ref(), &["none", "bridge"]);
-    network_overrides(cx, &block.network_overrides);
-    cx.hosts(block.allowed_hosts.as_deref().unwrap_or_default(), Port::Required);
-    size(cx, "memory_limit", block.memory_limit.as_ref(), 6 << 20, "`512m`");
-    size(cx, "tmpfs_size", block.tmpfs_size.as_ref(), 1, "`64m`");
-    size(cx, "sidecar_tmpfs_size", block.sidecar_tmpfs_size.as_ref(), 1, "`8m`");
-    if let Some(cpu) = &block.cpu_limit
-        && !parse_processors(&cpu.value).is_some_and(|share| share <= 16.0)
-    {
-        let message = format!("`cpu_limit: {}` is not a number of processors", cpu.value);
-        cx.error(cpu.mark, message, "Write a number up to 16, such as `1.0`.");
-    }
-    cx.whole("timeout_seconds", block.timeout_seconds.as_ref(), 1..=MOST_SECONDS);
-    cx.whole("pids_limit", block.pids_limit.as_ref(), 1..=1_024);
-    cx.whole("sidecar_pids_limit", block.sidecar_pids_limit.as_ref(), 1..=1_024);
-    one_of(cx, "mount_mode", block.mount_mode.as_ref(), &["ro", "rw"]);
-    if let Some(lifecycle) = &block.lifecycle {
-        rooms::check_lifecycle(cx, lifecycle);
-    }
-}
-
-fn network_overrides(cx: &mut Check<'_>, overrides: &Option<Entries<At<String>>>) {
-    for (name, mode) in entries(overrides) {
-        category(cx, name);
-        one_of(cx, &name.value, Some(mode), &["none", "bridge"]);
-    }
 }
 
 fn check_kubernetes(cx: &mut Check<'_>, block: &KubernetesFile) {
@@ -340,11 +347,6 @@ pub(super) fn size(
         cx.error(text.mark, message, format!("Write a number and `k`, `m` or `g`, such as {example}."));
     }
     bytes.map(|value| Said { value, spot: cx.spot(text.mark) })
-}
-
-fn is_image(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.len() <= 512 && text.chars().all(fits)
 }
 
 fn is_label(text: &str) -> bool {

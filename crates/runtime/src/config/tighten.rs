@@ -48,6 +48,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
     commands::add(&mut config.policy.commands, layer.commands, findings);
     layer.sandboxing.tighten(&mut config.places, findings);
     layer.rooms.apply(&mut config.rooms, Voice::Untrusted, findings);
+    layer.containers.apply(&mut config.containers, Voice::Untrusted, findings);
     config.mentions.arguments.extend(layer.flow.arguments.iter().cloned());
     layer.flow.tighten(&mut config.policy, findings);
     if let Some(on) = layer.redact_personal_data {
@@ -234,6 +235,7 @@ fn tighter_of(a: &Constraints, b: &Constraints) -> Constraints {
         git: lower_of(&a.git, &b.git),
         terminal: lower_of(&a.terminal, &b.terminal),
         requires_approval: b.requires_approval.clone().into_iter().chain(a.requires_approval.clone()).collect(),
+        read_only: a.read_only.clone().or_else(|| b.read_only.clone()),
     }
 }
 

@@ -73,7 +73,7 @@ fn place_line(place: &Whereabouts) -> String {
     match place {
         Whereabouts::Here => "runs in Toolgate itself".to_owned(),
         Whereabouts::Nowhere { why, remedy } => format!("would run nowhere: {why}\n{remedy}"),
-        Whereabouts::Room { spec } => {
+        Whereabouts::Room { backend, spec } => {
             let files = match spec.workspace.as_ref().map(|workspace| workspace.mode) {
                 Some(WorkspaceMode::ReadWrite) => "workspace writable",
                 Some(WorkspaceMode::ReadOnly) => "workspace read-only",
@@ -86,7 +86,8 @@ fn place_line(place: &Whereabouts) -> String {
             };
             let seen: Vec<String> = spec.visible.iter().map(|dir| dir.display().to_string()).collect();
             let seen = if seen.is_empty() { String::new() } else { format!(", sees {}", seen.join(", ")) };
-            format!("runs in a room: {files}, {network}{seen}")
+            let room = if *backend == "docker" { "a container" } else { "a room" };
+            format!("runs in {room}: {files}, {network}{seen}")
         }
     }
 }
