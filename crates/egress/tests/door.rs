@@ -824,7 +824,7 @@ fn a_proxy_client_that_leaves_in_the_middle_is_let_go() {
 }
 
 fn ways(room: &Room) -> Ways {
-    Ways { tcp: room.tcp, dns: room.dns, connect: room.connect }
+    Ways { tcp: room.tcp, dns: Some(room.dns), connect: room.connect }
 }
 
 #[test]
@@ -866,7 +866,7 @@ fn the_probe_finds_a_door_that_nobody_serves() {
     for ways in [
         Ways { tcp: silent, ..ways(&room) },
         Ways { tcp: deaf, ..ways(&room) },
-        Ways { dns: mute, ..ways(&room) },
+        Ways { dns: Some(mute), ..ways(&room) },
         Ways { connect: deaf, ..ways(&room) },
     ] {
         assert!(self_probe(ways, soon).is_err());

@@ -6,8 +6,8 @@ use std::{
 };
 
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountBindOptions,
-    MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
+    MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
 };
 
 use super::{DockerSettings, seccomp};
@@ -18,11 +18,15 @@ pub(super) const WORKER: &str = "/toolgate-worker";
 /// The private directory of a container.
 pub(super) const PRIVATE: &str = "/home";
 
+/// Any address: the container's network leads every question to the same door.
+const NAME_SERVER: &str = "198.18.0.1";
+
 /// The labels of a container.
 pub(super) const DEPLOYMENT: &str = "toolgate.deployment";
 pub(super) const INSTANCE: &str = "toolgate.instance";
 const OWNER: &str = "toolgate.owner";
 const SPEC: &str = "toolgate.spec";
+const ROLE: &str = "toolgate.role";
 
 /// Everything a container is made of.
 #[derive(Debug)]
@@ -56,14 +60,32 @@ pub(super) fn limits(settings: &DockerSettings, spec: &RoomLimits) -> RoomLimits
     }
 }
 
+/// What a container is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Jobs run in it.
+    Room,
+    /// It shares the network of one in which they do.
+    Sidecar,
+}
+
 impl Wanted<'_> {
-    pub(super) fn body(&self) -> ContainerCreateBody {
+    pub(super) fn labels(&self, role: Role) -> HashMap<String, String> {
+        let role = match role {
+            Role::Room => "room",
+            Role::Sidecar => "sidecar",
+        };
         let labels = [
             (DEPLOYMENT, self.deployment),
             (INSTANCE, self.instance),
             (OWNER, self.owner),
             (SPEC, self.spec_hash.as_str()),
+            (ROLE, role),
         ];
+        labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    pub(super) fn body(&self) -> ContainerCreateBody {
         ContainerCreateBody {
             image: Some(self.image.clone()),
             entrypoint: Some(vec![WORKER.into()]),
@@ -79,7 +101,8 @@ impl Wanted<'_> {
             attach_stderr: Some(false),
             tty: Some(false),
             network_disabled: Some(true),
-            labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()),
+            labels: Some(self.labels(Role::Room)),
+            healthcheck: Some(no_check()),
             host_config: Some(self.host()),
             ..ContainerCreateBody::default()
         }
@@ -115,6 +138,7 @@ impl Wanted<'_> {
             log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
             auto_remove: Some(self.settings.auto_remove),
             runtime: self.settings.runtime.clone(),
+            dns: self.spec.egress.opening().map(|_| vec![NAME_SERVER.into()]),
             ..HostConfig::default()
         }
     }
@@ -154,7 +178,12 @@ impl Wanted<'_> {
     }
 }
 
-fn mount(source: &Path, target: &Path, read_only: bool) -> Mount {
+/// An image may name a program that the daemon is to run in its containers now and then, beside ours.
+pub(super) fn no_check() -> HealthConfig {
+    HealthConfig { test: Some(vec!["NONE".into()]), ..HealthConfig::default() }
+}
+
+pub(super) fn mount(source: &Path, target: &Path, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::BIND),
         source: Some(source.to_string_lossy().into_owned()),
@@ -168,6 +197,6 @@ fn mount(source: &Path, target: &Path, read_only: bool) -> Mount {
     }
 }
 
-fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

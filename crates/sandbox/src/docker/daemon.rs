@@ -98,6 +98,22 @@ impl Daemon {
         Ok(Started { input: input.into(), output: near.into() })
     }
 
+    /// Starts a container that has nothing to say here.
+    pub(super) fn run(&self, container: &str) -> Result<(), RoomError> {
+        let container = container.to_owned();
+        let started = self.ask(move |docker| async move { docker.start_container(&container, None).await })?;
+        started.map_err(|error| failed("start the container", error))
+    }
+
+    /// The first process of a container, as the daemon numbers it. An error where it does not run.
+    pub(super) fn process_of(&self, container: &str) -> Result<i32, RoomError> {
+        let container = container.to_owned();
+        let found = self.ask(move |docker| async move { docker.inspect_container(&container, None).await })?;
+        let state = found.map_err(|error| failed("look at a container", error))?.state.unwrap_or_default();
+        let pid = state.pid.filter(|_| state.running == Some(true)).and_then(|pid| i32::try_from(pid).ok());
+        pid.filter(|pid| *pid > 0).ok_or_else(|| failed("look at a container", "it does not run"))
+    }
+
     /// Ends a container and removes it. One that is gone, or going, is what was wanted.
     pub(super) fn remove(&self, container: &str) -> Result<(), RoomError> {
         let container = container.to_owned();
@@ -121,7 +137,10 @@ impl Daemon {
     }
 
     /// Asks the daemon and waits for the answer, on whatever thread this is.
-    fn ask<T, F>(&self, question: impl FnOnce(Docker) -> F + Send + 'static) -> Result<Result<T, Error>, RoomError>
+    pub(super) fn ask<T, F>(
+        &self,
+        question: impl FnOnce(Docker) -> F + Send + 'static,
+    ) -> Result<Result<T, Error>, RoomError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send,
@@ -160,7 +179,7 @@ impl Drop for Daemon {
     }
 }
 
-fn failed(step: &str, error: impl ToString) -> RoomError {
+pub(super) fn failed(step: &str, error: impl ToString) -> RoomError {
     RoomError::step(step)(io::Error::other(error.to_string()))
 }
 

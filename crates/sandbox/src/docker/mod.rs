@@ -10,8 +10,11 @@
 
 mod container;
 mod daemon;
+mod egress;
+mod image;
 mod room;
 mod seccomp;
+mod sidecar;
 
 use std::{
     fmt,

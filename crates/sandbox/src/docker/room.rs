@@ -15,9 +15,12 @@ use toolgate_gate::Permit;
 
 use super::{
     House,
-    container::{Cover, PRIVATE, Wanted, limits},
+    container::{Cover, PRIVATE, Role, Wanted, limits},
     daemon::Started,
-    missing_inside, too_weak,
+    egress::{self, WayOut},
+    missing_inside,
+    sidecar::Beside,
+    too_weak,
 };
 use crate::{
     overlay::Changes,
@@ -37,6 +40,8 @@ const NOBODY: u32 = 65_532;
 pub(super) struct DockerRoom {
     /// None while it is opened and once it is dropped.
     inside: Option<WorkerRoom>,
+    /// None where the container may talk to nobody.
+    way_out: Option<WayOut>,
     container: Option<String>,
     removed: AtomicBool,
     note: Option<RoomNote>,
@@ -77,44 +82,69 @@ impl DockerRoom {
         };
         let name = format!("toolgate-{}-{id}", house.registry.instance());
         let container = house.daemon.create(&name, wanted.body())?;
+        let beside = Beside {
+            container: container.clone(),
+            name: format!("{name}-sidecar"),
+            image: wanted.image.clone(),
+            labels: wanted.labels(Role::Sidecar),
+            dir: house.registry.dir().join(&id),
+        };
         // From here on dropping it removes the container.
         let mut room = Self {
             inside: None,
+            way_out: None,
             container: Some(container),
             removed: AtomicBool::new(false),
             note: Some(note),
             placeholders,
             house: house.clone(),
         };
-        room.inside = Some(room.begin(&spec)?);
+        room.begin(&spec, beside)?;
         Ok(room)
     }
 
-    /// Starts the container and has its worker make the room. A wall that does not stand in it closes it again.
-    fn begin(&self, spec: &RoomSpec) -> Result<WorkerRoom, RoomError> {
+    /// Starts the container, gives it a way out where it is to have one, and has its worker make the room. A wall that
+    /// does not stand in it closes it again.
+    fn begin(&mut self, spec: &RoomSpec, beside: Beside) -> Result<(), RoomError> {
         let Started { input, output } = self.house.daemon.start(self.container.as_deref().unwrap_or_default())?;
+        if let Some(opening) = spec.egress.opening() {
+            self.way_out = Some(WayOut::open(&self.house, beside, opening)?);
+        }
         let mut told = spec.clone();
         told.limits = limits(&self.house.settings, &spec.limits);
         // The container holds what it was allowed in all; a job gets what its own processes leave.
         told.limits.pids = told.limits.pids.saturating_sub(OWN_PIDS).max(1);
-        let inside = WorkerRoom::open(input, output, &told, Path::new(PRIVATE))?;
+        let fence = egress::fence(&self.house.settings);
+        let inside = WorkerRoom::open_behind(fence, input, output, &told, Path::new(PRIVATE))?;
         let stands: Vec<Wall> = inside.stands().collect();
         let missing = Wall::ALL.into_iter().find(|wall| !stands.contains(wall) && !spec.accepted_gaps.contains(wall));
         match missing {
             Some(wall) => Err(too_weak(wall, missing_inside(wall))),
-            None => Ok(inside),
+            None => {
+                self.inside = Some(inside);
+                Ok(())
+            }
         }
     }
 
     fn inside(&self) -> Result<&WorkerRoom, RoomError> {
+        if !self.has_its_way_out() {
+            return Err(RoomError::Lost("its way out is shut".into()));
+        }
         self.inside.as_ref().ok_or_else(|| RoomError::Lost("it was closed".into()))
     }
 
-    /// Removes the container. `false`: the daemon would not.
+    /// A container whose way out was shut under it is another than the one that was asked for.
+    fn has_its_way_out(&self) -> bool {
+        self.way_out.as_ref().is_none_or(WayOut::is_open)
+    }
+
+    /// Removes the container, and first whoever keeps its way out. `false`: the daemon would not.
     fn remove(&self) -> bool {
         if self.removed.load(Ordering::Acquire) {
             return true;
         }
+        let shut = self.way_out.as_ref().is_none_or(WayOut::close);
         let removed = self.container.as_deref().is_none_or(|container| match self.house.daemon.remove(container) {
             Ok(()) => true,
             Err(error) => {
@@ -122,14 +152,20 @@ impl DockerRoom {
                 false
             }
         });
-        self.removed.store(removed, Ordering::Release);
-        removed
+        self.removed.store(shut && removed, Ordering::Release);
+        shut && removed
     }
 }
 
 impl Room for DockerRoom {
     fn run(&self, permit: &Permit, job: &Job, io: Io<'_>) -> Result<Ran, RoomError> {
-        self.inside()?.run(permit, job, io)
+        let inside = self.inside()?;
+        let refused_before = self.way_out.as_ref().map_or(0, WayOut::refusals);
+        let mut ran = inside.run(permit, job, io)?;
+        if let Some(way_out) = &self.way_out {
+            ran.refused = way_out.refused_since(refused_before);
+        }
+        Ok(ran)
     }
 
     fn open_terminal(&self, permit: &Permit, job: &Job, size: TerminalSize) -> Result<Box<dyn Terminal>, RoomError> {
@@ -141,7 +177,7 @@ impl Room for DockerRoom {
     }
 
     fn is_alive(&self) -> bool {
-        self.inside.as_ref().is_some_and(Room::is_alive)
+        self.has_its_way_out() && self.inside.as_ref().is_some_and(Room::is_alive)
     }
 
     fn close(&self) {
@@ -172,13 +208,6 @@ impl fmt::Debug for DockerRoom {
 /// What no container gives.
 fn check_possible(house: &House, spec: &RoomSpec) -> Result<(), RoomError> {
     let refuse = |wall, why: String, remedy: &str| Err(too_weak(wall, Missing { why, remedy: remedy.into() }));
-    if spec.egress.opening().is_some() {
-        return refuse(
-            Wall::Network,
-            "a container has no network, and there is no door in it".into(),
-            "Run it without network, or use the backend `subprocess` for what needs one.",
-        );
-    }
     if spec.workspace.as_ref().is_some_and(|workspace| workspace.mode == WorkspaceMode::Overlay) {
         return refuse(
             Wall::Files,

@@ -17,7 +17,7 @@ const MOST: usize = 256;
 
 /// A door that is served until it is dropped.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(crate) struct Door {
     _served: toolgate_egress::Door,
     refused: Arc<Mutex<Refused>>,
 }
@@ -31,7 +31,7 @@ struct Refused {
 
 impl Door {
     /// Serves the listeners of a room: caught connections, names over UDP, names over TCP, CONNECT.
-    pub(super) fn serve(opening: &Opening, listeners: Vec<OwnedFd>) -> Result<Self, RoomError> {
+    pub(crate) fn serve(opening: &Opening, listeners: Vec<OwnedFd>) -> Result<Self, RoomError> {
         let rules = Rules::parse(&opening.hosts).map_err(RoomError::BadJob)?;
         let internal = Internal::parse(&opening.internal).map_err(RoomError::BadJob)?;
         let barred = Barred::parse(&opening.barred).map_err(RoomError::BadJob)?;
@@ -63,22 +63,24 @@ impl Door {
         Ok(Self { _served: served, refused })
     }
 
-    /// Where programs that know about proxies find one.
-    pub(super) fn proxy(&self) -> String {
-        format!("http://{}", net::CONNECT)
-    }
-
     /// How many were refused so far.
-    pub(super) fn refusals(&self) -> usize {
+    pub(crate) fn refusals(&self) -> usize {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
     /// What was refused since there were this many.
-    pub(super) fn refused_since(&self, before: usize) -> Vec<String> {
+    pub(crate) fn refused_since(&self, before: usize) -> Vec<String> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let new = (refused.count - before).min(refused.latest.len());
         refused.latest.range(refused.latest.len() - new..).cloned().collect()
     }
+}
+
+/// How programs that look for a proxy find the door's. It takes CONNECT only; plain HTTP goes the way of all others.
+pub(crate) fn proxy_variables() -> [(String, String); 3] {
+    let proxy = format!("http://{}", net::CONNECT);
+    [("https_proxy", proxy.as_str()), ("HTTPS_PROXY", &proxy), ("no_proxy", "localhost,127.0.0.1")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 impl Refused {

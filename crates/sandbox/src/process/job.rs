@@ -180,7 +180,7 @@ fn get_ready(room: &Room) -> Result<Ready, Failure> {
 
 /// What this process and all it starts can do without, for good: capabilities, ways to gain any, and the system calls
 /// the filter refuses.
-pub(super) fn give_up_rights(ground: Ground) -> Result<(), Failure> {
+pub(crate) fn give_up_rights(ground: Ground) -> Result<(), Failure> {
     drop_capabilities(ground)?;
     rustix::thread::set_no_new_privs(true).map_err(Failure::at("give up new privileges"))?;
     let profile = match ground {

@@ -74,6 +74,11 @@ pub(super) fn keep_without_namespaces(plan: &Plan, ids: Ids, socket: &OwnedFd, i
 /// The life of a keeper in a container. Whoever made the container gave it its user and its tree.
 pub(crate) fn keep_in_container(plan: &Plan, socket: &OwnedFd) -> ! {
     let opened = follow_the_worker().and_then(|()| {
+        // Somebody else has furnished the network, and the runtime serves its door. It is tried from here, because here
+        // is where the jobs will be.
+        if plan.spec.egress.opening().is_some() {
+            find_the_door_shut(plan)?;
+        }
         let protected = match &plan.spec.workspace {
             Some(WorkspaceSpec { path, mode: WorkspaceMode::ReadWrite, protected }) => {
                 protected.iter().all(|name| root::is_read_only(&path.join(name)))
@@ -138,7 +143,7 @@ fn become_nobody(ids: Ids, is_root: bool) -> Result<(), Failure> {
 
 fn open(plan: &Plan, socket: &OwnedFd, old: &OldRoot, held: Mounts) -> Result<Room, Failure> {
     let listeners = match plan.spec.egress.opening() {
-        Some(_) => net::with_door().map_err(Failure::at("fence the network"))?,
+        Some(_) => net::with_door(plan.fence).map_err(Failure::at("fence the network"))?,
         None => Vec::new(),
     };
     let protected = root::finish(plan, old, held)?;
@@ -146,12 +151,17 @@ fn open(plan: &Plan, socket: &OwnedFd, old: &OldRoot, held: Mounts) -> Result<Ro
     let room = ready(plan, socket, looked, &listeners, root::CANARY.to_owned())?;
     if !listeners.is_empty() {
         drop(listeners);
-        // The runtime says when the door is served; nobody runs anything here before it has refused somebody.
+        // The runtime says when the door is served.
         wire::receive::<()>(socket).map_err(Failure::at("wait for the door"))?;
-        net::probe(Duration::from_secs(5)).map_err(Failure::at("find the door shut to strangers"))?;
+        find_the_door_shut(plan)?;
         wire::send(socket, &Opened::Probed, &[]).map_err(Failure::at("say that the door holds"))?;
     }
     Ok(room)
+}
+
+/// Nobody runs anything in a room before its door has refused somebody.
+fn find_the_door_shut(plan: &Plan) -> Result<(), Failure> {
+    net::probe(plan.fence, Duration::from_secs(5)).map_err(Failure::at("find the door shut to strangers"))
 }
 
 fn ready(

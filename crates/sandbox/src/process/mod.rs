@@ -7,11 +7,11 @@
 //! closes, whoever is on the other side ends everything below it. So rooms end with the runtime, however it ends.
 
 pub(crate) mod cgroup;
-mod door;
+pub(crate) mod door;
 pub(crate) mod job;
 pub(crate) mod keeper;
 pub(crate) mod landlock;
-mod net;
+pub(crate) mod net;
 pub(crate) mod placeholder;
 mod probe;
 pub(crate) mod program;

@@ -1,11 +1,12 @@
-//! The network of a room, made by the keeper inside the room's own network namespace.
+//! The network of a room, made inside the room's own network namespace: by its keeper, or for a container by whoever
+//! furnishes it (`worker/furnish.rs`).
 //!
 //! A room is [`alone`] with its loopback, or it is [`with_door`]. Then every address leads to the loopback, every
 //! connection and every question about a name is redirected to listeners that the runtime serves, and a fence lets
 //! nothing else pass. The namespace has no other device: where the fence had a hole, there would be nothing behind it.
 //!
 //! What stays within the room stays: `127.0.0.0/8` and `::1` are the room's own, so that a server and its client can
-//! run in it. IPv6 has no other address and no route.
+//! run in it, unless its [`Fence`] forbids that. IPv6 has no other address and no route.
 //!
 //! The rules are sent to the kernel as netlink messages built here; no program and no library is needed for it.
 
@@ -20,10 +21,11 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType,
     netlink::{self, SocketAddrNetlink},
 };
+use serde::{Deserialize, Serialize};
 use toolgate_egress::{Ways, self_probe};
 
 /// Where the door for programs that know about proxies is, in every room with a door.
-pub(super) const CONNECT: SocketAddr = at(65_128);
+pub(crate) const CONNECT: SocketAddr = at(65_128);
 /// Where redirected connections arrive. Above the ports that the kernel gives out by itself, like the others.
 const CAUGHT: SocketAddr = at(65_443);
 /// Where redirected questions about names arrive, over UDP and over TCP.
@@ -31,6 +33,20 @@ const NAMES: SocketAddr = at(65_053);
 
 const fn at(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+}
+
+/// What those inside may do besides what the door lets through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fence {
+    /// Ask the door about names. Without it no question about a name goes anywhere.
+    pub(crate) names: bool,
+    /// Talk to each other over the loopback.
+    pub(crate) loopback: bool,
+}
+
+impl Fence {
+    /// The fence of a room that says nothing about it.
+    pub(crate) const ORDINARY: Self = Self { names: true, loopback: true };
 }
 
 /// The loopback and nothing else: there is no way to anybody.
@@ -41,13 +57,13 @@ pub(super) fn alone() -> io::Result<()> {
 /// The loopback and one door. Gives the door's sockets: caught connections, names over UDP, names over TCP, CONNECT.
 ///
 /// The fence stands before there is any way, and there is somebody to redirect to before anything is redirected.
-pub(super) fn with_door() -> io::Result<Vec<OwnedFd>> {
+pub(crate) fn with_door(fence: Fence) -> io::Result<Vec<OwnedFd>> {
     let filters = Netlink::open(FILTERS)?;
     let routes = Netlink::open(ROUTES)?;
-    filters.ask(together(fence()))?;
+    filters.ask(together(put_up(fence)))?;
     routes.ask(vec![loopback_up()])?;
     let listeners = listeners()?;
-    filters.ask(together(redirection()))?;
+    filters.ask(together(redirect(fence)))?;
     routes.ask(vec![everything_to_loopback()])?;
     Ok(listeners)
 }
@@ -62,12 +78,24 @@ fn listeners() -> io::Result<Vec<OwnedFd>> {
 }
 
 /// Tries, from inside, what must not work. Ok: the door is served and refuses, and the fence stands.
-pub(super) fn probe(patience: Duration) -> io::Result<()> {
-    let ways = Ways::caught(CONNECT);
-    self_probe(ways, patience)?;
+pub(crate) fn probe(fence: Fence, patience: Duration) -> io::Result<()> {
+    let caught = Ways::caught(CONNECT);
+    let name_server = caught.dns.filter(|_| fence.names);
+    self_probe(Ways { dns: name_server, ..caught }, patience)?;
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    if socket.send_to(b"?", ways.tcp).is_ok() {
+    if socket.send_to(b"?", caught.tcp).is_ok() {
         return Err(io::Error::other("a datagram passed the fence"));
+    }
+    if !fence.names && caught.dns.is_some_and(|anybody| socket.send_to(b"?", anybody).is_ok()) {
+        return Err(io::Error::other("a question about a name passed the fence"));
+    }
+    if !fence.loopback {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        match TcpStream::connect_timeout(&listener.local_addr()?, patience) {
+            Ok(_) => return Err(io::Error::other("a connection within the room passed the fence")),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
+            Err(_) => {}
+        }
     }
     let anybody = SocketAddr::from((Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 443));
     match TcpStream::connect_timeout(&anybody, patience) {
@@ -86,6 +114,17 @@ enum Step {
     IfUdp,
     /// To this port.
     IfPort(u16),
+    /// From this port.
+    IfFromPort(u16),
+    /// To this address.
+    IfTo(Ipv4Addr),
+    /// From this address.
+    IfFrom(Ipv4Addr),
+    /// A connection is refused or given up, in so many words and no more.
+    IfReset,
+    /// A refusal of the kernel's, which no program of a room can send.
+    IfUnreachableV4,
+    IfUnreachableV6,
     /// To `127.0.0.0/8`.
     IfToLoopbackV4,
     /// To `::1`.
@@ -101,50 +140,78 @@ enum Step {
 }
 
 use Step::{
-    Accept, IfIpv4, IfIpv6, IfPort, IfRedirected, IfTcp, IfToLoopbackV4, IfToLoopbackV6, IfUdp, Redirect, Reset,
-    Unreachable,
+    Accept, IfFrom, IfFromPort, IfIpv4, IfIpv6, IfPort, IfRedirected, IfReset, IfTcp, IfTo, IfToLoopbackV4,
+    IfToLoopbackV6, IfUdp, IfUnreachableV4, IfUnreachableV6, Redirect, Reset, Unreachable,
 };
 
-/// What the room sends, after redirection. What no rule accepts is dropped.
-const FENCE: [&[Step]; 8] = [
+/// A rule: its steps.
+type Rule = &'static [Step];
+
+const BY_REDIRECTION: [Rule; 4] = [
     &[IfRedirected, Accept],
     // Nobody comes to these but by redirection: who dials them means nobody.
     &[IfIpv4, IfTcp, IfPort(CAUGHT.port()), Reset],
     &[IfIpv4, IfTcp, IfPort(NAMES.port()), Reset],
     &[IfIpv4, IfUdp, IfPort(NAMES.port()), Unreachable],
-    &[IfIpv4, IfToLoopbackV4, Accept],
-    &[IfIpv6, IfToLoopbackV6, Accept],
-    &[IfTcp, Reset],
-    &[Unreachable],
 ];
+
+/// Nobody is asked about a name, whoever it is: also nobody in the room, and nobody who is listed.
+const NO_NAMES: [Rule; 2] = [&[IfTcp, IfPort(53), Reset], &[IfUdp, IfPort(53), Unreachable]];
+
+const WITHIN_THE_ROOM: [Rule; 2] = [&[IfIpv4, IfToLoopbackV4, Accept], &[IfIpv6, IfToLoopbackV6, Accept]];
+
+/// Of the loopback only the door for programs that know about proxies, by address and port: nobody else can have both
+/// while it is open. A refusal comes over the loopback too, and without it whoever is refused would wait.
+const ONLY_THE_DOOR: [Rule; 5] = [
+    &[IfIpv4, IfTcp, IfTo(Ipv4Addr::LOCALHOST), IfPort(CONNECT.port()), Accept],
+    &[IfIpv4, IfTcp, IfFrom(Ipv4Addr::LOCALHOST), IfFromPort(CONNECT.port()), Accept],
+    &[IfTcp, IfReset, Accept],
+    &[IfUnreachableV4, Accept],
+    &[IfUnreachableV6, Accept],
+];
+
+const NOTHING_ELSE: [Rule; 2] = [&[IfTcp, Reset], &[Unreachable]];
+
+/// What the room sends, after redirection. What no rule accepts is dropped.
+fn fence_rules(fence: Fence) -> Vec<Rule> {
+    let names: &[Rule] = if fence.names { &[] } else { &NO_NAMES };
+    let loopback: &[Rule] = if fence.loopback { &WITHIN_THE_ROOM } else { &ONLY_THE_DOOR };
+    [&BY_REDIRECTION, names, loopback, &NOTHING_ELSE].concat()
+}
+
+/// Also from the loopback: a program that knows no name server asks there.
+const NAMES_TO_DOOR: [Rule; 2] =
+    [&[IfIpv4, IfUdp, IfPort(53), Redirect(NAMES.port())], &[IfIpv4, IfTcp, IfPort(53), Redirect(NAMES.port())]];
+
+/// Left to the fence: what is redirected passes it.
+const NAMES_TO_NOBODY: [Rule; 1] = [&[IfTcp, IfPort(53), Accept]];
+
+const ALL_TO_DOOR: [Rule; 2] = [&[IfIpv4, IfToLoopbackV4, Accept], &[IfIpv4, IfTcp, Redirect(CAUGHT.port())]];
 
 /// Where what the room sends is led.
-const REDIRECTION: [&[Step]; 4] = [
-    // Also from the loopback: a program that knows no name server asks there.
-    &[IfIpv4, IfUdp, IfPort(53), Redirect(NAMES.port())],
-    &[IfIpv4, IfTcp, IfPort(53), Redirect(NAMES.port())],
-    &[IfIpv4, IfToLoopbackV4, Accept],
-    &[IfIpv4, IfTcp, Redirect(CAUGHT.port())],
-];
+fn redirection_rules(fence: Fence) -> Vec<Rule> {
+    let names: &[Rule] = if fence.names { &NAMES_TO_DOOR } else { &NAMES_TO_NOBODY };
+    [names, &ALL_TO_DOOR].concat()
+}
 
-fn fence() -> Vec<Message> {
+fn put_up(fence: Fence) -> Vec<Message> {
     let mut table = about_filters(nf::NEW_TABLE, nf::CREATE);
     table.attribute(nf::TABLE_NAME, TABLE);
     let mut messages = vec![table];
-    messages.extend(chain(b"fence\0", b"filter\0", 0, nf::DROP, &FENCE));
+    messages.extend(chain(b"fence\0", b"filter\0", 0, nf::DROP, &fence_rules(fence)));
     messages
 }
 
-fn redirection() -> Vec<Message> {
+fn redirect(fence: Fence) -> Vec<Message> {
     /// Destinations are changed before anything is filtered.
     const BEFORE_FILTERS: i32 = -100;
-    chain(b"redirection\0", b"nat\0", BEFORE_FILTERS, nf::ACCEPT, &REDIRECTION)
+    chain(b"redirection\0", b"nat\0", BEFORE_FILTERS, nf::ACCEPT, &redirection_rules(fence))
 }
 
 const TABLE: &[u8] = b"room\0";
 
 /// A chain of rules about everything that is sent.
-fn chain(name: &[u8], kind: &[u8], priority: i32, otherwise: u32, rules: &[&[Step]]) -> Vec<Message> {
+fn chain(name: &[u8], kind: &[u8], priority: i32, otherwise: u32, rules: &[Rule]) -> Vec<Message> {
     let mut chain = about_filters(nf::NEW_CHAIN, nf::CREATE);
     chain.attribute(nf::CHAIN_TABLE, TABLE);
     chain.attribute(nf::CHAIN_NAME, name);
@@ -272,6 +339,25 @@ impl Message {
                 self.load(nf::TRANSPORT_HEADER, nf::DESTINATION_PORT_AT, 2);
                 self.compare(nf::EQUAL, &port.to_be_bytes());
             }
+            IfFromPort(port) => {
+                self.load(nf::TRANSPORT_HEADER, nf::SOURCE_PORT_AT, 2);
+                self.compare(nf::EQUAL, &port.to_be_bytes());
+            }
+            IfTo(address) => {
+                self.load(nf::NETWORK_HEADER, nf::DESTINATION_V4_AT, 4);
+                self.compare(nf::EQUAL, &address.octets());
+            }
+            IfFrom(address) => {
+                self.load(nf::NETWORK_HEADER, nf::SOURCE_V4_AT, 4);
+                self.compare(nf::EQUAL, &address.octets());
+            }
+            IfReset => {
+                self.load(nf::TRANSPORT_HEADER, nf::TCP_FLAGS_AT, 1);
+                self.mask(&[nf::TCP_RESET]);
+                self.compare(nf::NOT_EQUAL, &[0]);
+            }
+            IfUnreachableV4 => self.if_icmp(nf::ICMP, nf::ICMP_UNREACHABLE),
+            IfUnreachableV6 => self.if_icmp(nf::ICMP_V6, nf::ICMP_V6_UNREACHABLE),
             // The first byte of the address is the whole of the prefix.
             IfToLoopbackV4 => {
                 self.load(nf::NETWORK_HEADER, nf::DESTINATION_V4_AT, 1);
@@ -316,14 +402,26 @@ impl Message {
             data.number(nf::CONNECTION_TO, nf::REGISTER);
             data.number(nf::CONNECTION_KEY, nf::CONNECTION_STATUS);
         });
+        self.mask(&nf::DESTINATION_CHANGED.to_ne_bytes());
+        self.compare(nf::NOT_EQUAL, &[0; 4]);
+    }
+
+    /// Its first byte says what it is.
+    fn if_icmp(&mut self, protocol: u8, kind: u8) {
+        self.if_meta(nf::META_PROTOCOL, protocol);
+        self.load(nf::TRANSPORT_HEADER, 0, 1);
+        self.compare(nf::EQUAL, &[kind]);
+    }
+
+    /// Leaves of the register what is set here.
+    fn mask<const LENGTH: usize>(&mut self, mask: &[u8; LENGTH]) {
         self.expression(b"bitwise\0", |data| {
             data.number(nf::BITWISE_FROM, nf::REGISTER);
             data.number(nf::BITWISE_TO, nf::REGISTER);
-            data.number(nf::BITWISE_LENGTH, 4);
-            data.value(nf::BITWISE_MASK, &nf::DESTINATION_CHANGED.to_ne_bytes());
-            data.value(nf::BITWISE_XOR, &[0; 4]);
+            data.number(nf::BITWISE_LENGTH, LENGTH as u32);
+            data.value(nf::BITWISE_MASK, mask);
+            data.value(nf::BITWISE_XOR, &[0; LENGTH]);
         });
-        self.compare(nf::NOT_EQUAL, &[0; 4]);
     }
 
     /// Bytes of the packet into the register.
@@ -425,6 +523,10 @@ mod nf {
     pub(super) const IPV6: u8 = 10;
     pub(super) const TCP: u8 = 6;
     pub(super) const UDP: u8 = 17;
+    pub(super) const ICMP: u8 = 1;
+    pub(super) const ICMP_UNREACHABLE: u8 = 3;
+    pub(super) const ICMP_V6: u8 = 58;
+    pub(super) const ICMP_V6_UNREACHABLE: u8 = 1;
     pub(super) const DROP: u32 = 0;
     pub(super) const ACCEPT: u32 = 1;
     pub(super) const LOCAL_OUT: u32 = 3;
@@ -469,7 +571,11 @@ mod nf {
     pub(super) const NETWORK_HEADER: u32 = 1;
     pub(super) const TRANSPORT_HEADER: u32 = 2;
     /// The same in TCP and UDP.
+    pub(super) const SOURCE_PORT_AT: u32 = 0;
     pub(super) const DESTINATION_PORT_AT: u32 = 2;
+    pub(super) const TCP_FLAGS_AT: u32 = 13;
+    pub(super) const TCP_RESET: u8 = 4;
+    pub(super) const SOURCE_V4_AT: u32 = 12;
     pub(super) const DESTINATION_V4_AT: u32 = 16;
     pub(super) const DESTINATION_V6_AT: u32 = 24;
     pub(super) const CONNECTION_TO: u16 = 1;
@@ -611,7 +717,7 @@ mod tests {
     #[test]
     fn every_connection_is_caught_with_where_it_was_meant_to_go() {
         in_a_namespace("every_connection_is_caught_with_where_it_was_meant_to_go", || {
-            let openings = sockets(with_door().unwrap());
+            let openings = sockets(with_door(Fence::ORDINARY).unwrap());
             for to in ["93.184.216.34:443", "93.184.216.34:80", "10.0.0.1:22", "169.254.169.254:80", "198.18.0.1:65443"]
             {
                 let mut client = connect(to).unwrap();
@@ -632,7 +738,7 @@ mod tests {
     #[test]
     fn two_connections_from_one_port_are_told_apart() {
         in_a_namespace("two_connections_from_one_port_are_told_apart", || {
-            let openings = sockets(with_door().unwrap());
+            let openings = sockets(with_door(Fence::ORDINARY).unwrap());
             let from = |to: &str| {
                 let family = AddressFamily::INET;
                 let socket = rustix::net::socket(family, SocketType::STREAM, None).unwrap();
@@ -652,7 +758,7 @@ mod tests {
     #[test]
     fn every_question_about_a_name_is_caught() {
         in_a_namespace("every_question_about_a_name_is_caught", || {
-            let openings = sockets(with_door().unwrap());
+            let openings = sockets(with_door(Fence::ORDINARY).unwrap());
             for to in ["8.8.8.8:53", "127.0.0.53:53", "127.0.0.1:53"] {
                 let client = UdpSocket::bind("0.0.0.0:0").unwrap();
                 client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -674,7 +780,7 @@ mod tests {
     #[test]
     fn nothing_else_passes_the_fence_and_nothing_hangs() {
         in_a_namespace("nothing_else_passes_the_fence_and_nothing_hangs", || {
-            let openings = sockets(with_door().unwrap());
+            let openings = sockets(with_door(Fence::ORDINARY).unwrap());
             for udp in
                 ["1.1.1.1:443", "93.184.216.34:123", "224.0.0.251:5353", "255.255.255.255:67", "198.18.0.1:53053"]
             {
@@ -702,7 +808,7 @@ mod tests {
     #[test]
     fn a_mapped_address_is_caught_like_the_one_it_maps() {
         in_a_namespace("a_mapped_address_is_caught_like_the_one_it_maps", || {
-            let openings = sockets(with_door().unwrap());
+            let openings = sockets(with_door(Fence::ORDINARY).unwrap());
             let _client = connect("[::ffff:1.1.1.1]:443").unwrap();
             let (caught, _) = openings.tcp.accept().unwrap();
             assert_eq!(original(&caught), "1.1.1.1:443".parse().unwrap());
@@ -712,11 +818,11 @@ mod tests {
     #[test]
     fn where_nobody_serves_the_door_a_connection_is_refused() {
         in_a_namespace("where_nobody_serves_the_door_a_connection_is_refused", || {
-            drop(with_door().unwrap());
+            drop(with_door(Fence::ORDINARY).unwrap());
             is_refused("93.184.216.34:443");
             is_refused("8.8.8.8:53");
             is_refused_udp("8.8.8.8:53");
-            assert!(probe(PATIENCE).is_err());
+            assert!(probe(Fence::ORDINARY, PATIENCE).is_err());
         });
     }
 
@@ -739,8 +845,8 @@ mod tests {
     #[test]
     fn a_served_door_passes_the_probe_that_must_fail() {
         in_a_namespace("a_served_door_passes_the_probe_that_must_fail", || {
-            let (door, told) = serve(with_door().unwrap());
-            probe(PATIENCE).unwrap();
+            let (door, told) = serve(with_door(Fence::ORDINARY).unwrap());
+            probe(Fence::ORDINARY, PATIENCE).unwrap();
             assert!(told.lock().unwrap().is_empty(), "the probe is nobody's doing");
 
             let heard = connect("93.184.216.34:443").and_then(|mut client| client.read(&mut [0]));
@@ -757,20 +863,20 @@ mod tests {
         in_a_namespace("the_probe_finds_that_there_is_no_fence", || {
             let filters = Netlink::open(FILTERS).unwrap();
             let routes = Netlink::open(ROUTES).unwrap();
-            let table = fence().remove(0);
+            let table = put_up(Fence::ORDINARY).remove(0);
             filters.ask(together(vec![table])).unwrap();
             routes.ask(vec![loopback_up()]).unwrap();
             let (_door, _) = serve(listeners().unwrap());
-            filters.ask(together(redirection())).unwrap();
+            filters.ask(together(redirect(Fence::ORDINARY))).unwrap();
             routes.ask(vec![everything_to_loopback()]).unwrap();
-            assert_eq!(probe(PATIENCE).unwrap_err().to_string(), "a datagram passed the fence");
+            assert_eq!(probe(Fence::ORDINARY, PATIENCE).unwrap_err().to_string(), "a datagram passed the fence");
         });
     }
 
     #[test]
     fn the_fence_refuses_at_once_also_where_nothing_is_redirected() {
         in_a_namespace("the_fence_refuses_at_once_also_where_nothing_is_redirected", || {
-            Netlink::open(FILTERS).unwrap().ask(together(fence())).unwrap();
+            Netlink::open(FILTERS).unwrap().ask(together(put_up(Fence::ORDINARY))).unwrap();
             let routes = Netlink::open(ROUTES).unwrap();
             routes.ask(vec![loopback_up()]).unwrap();
             routes.ask(vec![everything_to_loopback()]).unwrap();
@@ -779,13 +885,66 @@ mod tests {
         });
     }
 
+    const NO_LOOPBACK: Fence = Fence { loopback: false, ..Fence::ORDINARY };
+    const WITHOUT_NAMES: Fence = Fence { names: false, ..Fence::ORDINARY };
+
+    #[test]
+    fn without_the_loopback_nobody_inside_is_reached_and_nothing_hangs() {
+        in_a_namespace("without_the_loopback_nobody_inside_is_reached_and_nothing_hangs", || {
+            let (_door, _) = serve(with_door(NO_LOOPBACK).unwrap());
+            probe(NO_LOOPBACK, PATIENCE).unwrap();
+            for address in ["127.0.0.1:0", "127.1.2.3:0", "[::1]:0"] {
+                let server = TcpListener::bind(address).unwrap();
+                is_refused(&server.local_addr().unwrap().to_string());
+                let server = UdpSocket::bind(address).unwrap();
+                is_refused_udp(&server.local_addr().unwrap().to_string());
+            }
+            // Neither from the port of the door, at another address, nor to it.
+            let server = TcpListener::bind("127.0.0.2:65128").unwrap();
+            is_refused(&server.local_addr().unwrap().to_string());
+            let server = TcpListener::bind("127.0.0.1:0").unwrap();
+            let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+            rustix::net::bind(&socket, &"127.0.0.3:65128".parse::<SocketAddr>().unwrap()).unwrap();
+            let refused = rustix::net::connect(&socket, &server.local_addr().unwrap());
+            assert_eq!(refused, Err(rustix::io::Errno::CONNREFUSED));
+            let taken = TcpListener::bind(CONNECT).map_err(|error| error.kind()).unwrap_err();
+            assert_eq!(taken, ErrorKind::AddrInUse);
+        });
+    }
+
+    #[test]
+    fn without_names_nobody_is_asked_and_nothing_hangs() {
+        in_a_namespace("without_names_nobody_is_asked_and_nothing_hangs", || {
+            let (_door, told) = serve(with_door(WITHOUT_NAMES).unwrap());
+            probe(WITHOUT_NAMES, PATIENCE).unwrap();
+            let _own = [TcpListener::bind("127.0.0.1:53").unwrap(), TcpListener::bind("[::1]:53").unwrap()];
+            for to in ["8.8.8.8:53", "198.18.0.1:53", "127.0.0.1:53", "127.0.0.53:53", "[::1]:53"] {
+                is_refused(to);
+                is_refused_udp(to);
+            }
+            talk_within_the_room("127.0.0.1:0");
+            assert!(told.lock().unwrap().is_empty(), "the door hears of nobody who asks");
+        });
+    }
+
+    #[test]
+    fn the_probe_finds_a_fence_that_is_not_the_one_that_was_asked_for() {
+        in_a_namespace("the_probe_finds_a_fence_that_is_not_the_one_that_was_asked_for", || {
+            let (_door, _) = serve(with_door(Fence::ORDINARY).unwrap());
+            let found = |fence| probe(fence, PATIENCE).map_err(|error| error.to_string());
+            assert_eq!(found(Fence::ORDINARY), Ok(()));
+            assert_eq!(found(NO_LOOPBACK), Err("a connection within the room passed the fence".into()));
+            assert_eq!(found(WITHOUT_NAMES), Err("a question about a name passed the fence".into()));
+        });
+    }
+
     #[test]
     fn a_no_of_the_kernel_is_an_error() {
         in_a_namespace("a_no_of_the_kernel_is_an_error", || {
             let filters = Netlink::open(FILTERS).unwrap();
             let kind = |messages| filters.ask(messages).map_err(|error| error.kind());
-            assert_eq!(kind(together(redirection())), Err(ErrorKind::NotFound), "there is no table yet");
-            with_door().unwrap();
+            assert_eq!(kind(together(redirect(Fence::ORDINARY))), Err(ErrorKind::NotFound), "there is no table yet");
+            with_door(Fence::ORDINARY).unwrap();
             let twice = Netlink::open(ROUTES).unwrap().ask(vec![everything_to_loopback()]);
             assert_eq!(twice.map_err(|error| error.kind()), Err(ErrorKind::AlreadyExists));
         });

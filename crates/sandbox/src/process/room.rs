@@ -26,7 +26,8 @@ use toolgate_gate::Permit;
 
 use super::{
     House, cgroup,
-    door::Door,
+    door::{self, Door},
+    net::Fence,
     placeholder::Placeholders,
     private_dir, program, receipt,
     root::HOME,
@@ -94,7 +95,8 @@ impl ProcessRoom {
         let (socket, keepers_end) = wire::pair().map_err(RoomError::step("make a socket"))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
             .map_err(|error| RoomError::step("make a socket")(error.into()))?;
-        let mut plan = Plan { spec: spec.clone(), ground: tier.into(), private: private.clone() };
+        let fence = Fence::ORDINARY;
+        let mut plan = Plan { spec: spec.clone(), ground: tier.into(), private: private.clone(), fence };
         if let (Some(workspace), Some(placeholders)) = (&mut plan.spec.workspace, &placeholders) {
             workspace.protected.clone_from(&placeholders.names);
         }
@@ -181,10 +183,8 @@ impl ProcessRoom {
         let term = if on_terminal { env::Term::Xterm } else { env::Term::Dumb };
         let base = env::Base { home: &home, tmp: &tmp, user: "agent", term };
         let mut env = env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)?;
-        if let Some(door) = &self.door {
-            // The second door, for programs that look for one. It takes CONNECT only; plain HTTP goes through the first.
-            env.extend(["https_proxy", "HTTPS_PROXY"].map(|name| (name.to_owned(), door.proxy())));
-            env.push(("no_proxy".into(), "localhost,127.0.0.1".into()));
+        if self.door.is_some() {
+            env.extend(door::proxy_variables());
         }
         Ok(env)
     }

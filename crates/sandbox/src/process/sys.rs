@@ -223,6 +223,25 @@ pub(super) fn ids() -> ([u32; 3], [u32; 3]) {
     ([u0, u1, u2], [g0, g1, g2])
 }
 
+/// The process that made the other end of this connection, as a number in this pid namespace; 0 where it has none.
+pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<i32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = mem::size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes through the first pointer, which is that of a `ucred` of that
+    // size, any bytes of which are valid, and the length through the second.
+    let returned = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    check(returned.into())?;
+    Ok(peer.pid)
+}
+
 /// No signal is blocked any more.
 pub(super) fn unblock_signals() -> io::Result<()> {
     mask(libc::SIG_SETMASK, &[])

@@ -14,6 +14,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_contract::TerminalSize;
 
+use super::net::Fence;
 use crate::spec::{RoomSpec, Tier};
 
 /// The largest message. The kernel's default for a socket's buffer holds it.
@@ -29,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) ground: Ground,
     /// A directory that is the room's own; nothing is in it unless the ground or the workspace needs it.
     pub(crate) private: PathBuf,
+    /// Where the spec has an opening.
+    pub(crate) fence: Fence,
 }
 
 /// What a keeper finds around it, and so what is left for it to put up.

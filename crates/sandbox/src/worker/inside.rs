@@ -67,7 +67,7 @@ fn limit(files: [&str; 2]) -> Option<u64> {
 }
 
 /// The names in `/proc/net/dev`, below its two lines of headings.
-fn interfaces(table: &str) -> Vec<String> {
+pub(super) fn interfaces(table: &str) -> Vec<String> {
     table.lines().skip(2).filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }
 

@@ -8,6 +8,7 @@
 //! `link.rs` is the runtime's side of it.
 
 mod frame;
+mod furnish;
 mod inside;
 mod link;
 mod mux;
@@ -39,6 +40,7 @@ use inside::{Counted, Inside};
 use link::Told;
 use mux::{Channel, Happened, Mux};
 
+pub use furnish::{BESIDE, WITHIN, beside, within};
 pub(crate) use receipt::OWN_PIDS;
 pub use room::WorkerRoom;
 

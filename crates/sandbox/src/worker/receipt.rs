@@ -9,14 +9,15 @@ use crate::{
         wire::{Facts, Looked},
     },
     registry::CONTAINER,
-    spec::{RoomLimits, Wall},
+    spec::{RoomSpec, Wall},
 };
 
 /// Processes of a container that are no job's: its first one, the worker, the keeper, and inits.
 pub(crate) const OWN_PIDS: u32 = 8;
 
 /// The walls that stand around all jobs of a container, and what puts them up.
-pub(super) fn around_all(limits: &RoomLimits, looked: &Looked, inside: &Inside) -> Vec<(Wall, String)> {
+pub(super) fn around_all(spec: &RoomSpec, looked: &Looked, inside: &Inside) -> Vec<(Wall, String)> {
+    let limits = &spec.limits;
     let apart = |name: &str| {
         let found = inside.namespaces.iter().find(|(kind, _)| kind == name).map(|(_, id)| id);
         matches!((found, own_namespaces().get(name)), (Some(found), Some(own)) if found != own)
@@ -24,13 +25,15 @@ pub(super) fn around_all(limits: &RoomLimits, looked: &Looked, inside: &Inside) 
     let own_root = apart("mnt") && looked.root_read_only;
     // A limit that is higher than the one that was asked for is none.
     let holds = |found: Option<u64>, most: u64| found.is_some_and(|found| found <= most);
+    // The keeper has tried the door, and has found it shut to strangers.
+    let network = if spec.egress.opening().is_some() { "net_namespace+door" } else { "net_namespace" };
     let landlock = format!("landlock_{}", looked.landlock);
     [
         (Wall::Files, own_root, format!("own_root+{landlock}")),
         (Wall::Metadata, own_root, "own_root".to_owned()),
         (Wall::ProtectedNames, own_root && looked.protected, "read_only_mounts".into()),
         (Wall::Processes, apart("pid"), format!("pid_namespace+{landlock}")),
-        (Wall::Network, apart("net") && inside.interfaces.iter().all(|name| name == "lo"), "net_namespace".into()),
+        (Wall::Network, apart("net") && inside.interfaces.iter().all(|name| name == "lo"), network.into()),
         (Wall::Ipc, apart("ipc") && apart("net"), "ipc_namespace".into()),
         (Wall::Memory, holds(inside.memory, limits.memory), "cgroup".into()),
         (Wall::Pids, holds(inside.pids, u64::from(limits.pids + OWN_PIDS)), "cgroup".into()),

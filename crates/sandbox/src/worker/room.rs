@@ -27,7 +27,9 @@ use crate::{
     env,
     overlay::Changes,
     process::{
+        door,
         keeper::CONTAINER_HOME,
+        net::Fence,
         program,
         room::{Begun, check_job, check_spec, starts_at, too_large},
         supervise::{self, Pipes, Running},
@@ -53,8 +55,19 @@ impl WorkerRoom {
     /// Tells the worker behind this stream what its room is to be. `private` is a directory in front of the worker that
     /// is the room's own; the home of its jobs is made in it.
     pub fn open(input: OwnedFd, output: OwnedFd, spec: &RoomSpec, private: &Path) -> Result<Self, RoomError> {
+        Self::open_behind(Fence::ORDINARY, input, output, spec, private)
+    }
+
+    /// The same, where the network is fenced like this and its door is served, if the spec has an opening.
+    pub(crate) fn open_behind(
+        fence: Fence,
+        input: OwnedFd,
+        output: OwnedFd,
+        spec: &RoomSpec,
+        private: &Path,
+    ) -> Result<Self, RoomError> {
         check_spec(spec)?;
-        let plan = Plan { spec: spec.clone(), ground: Ground::Container, private: private.to_owned() };
+        let plan = Plan { spec: spec.clone(), ground: Ground::Container, private: private.to_owned(), fence };
         let (link, Told { opened, inside }) =
             Link::open(input, output, &plan).map_err(RoomError::step("hear from the worker"))?;
         let looked = match opened {
@@ -64,7 +77,7 @@ impl WorkerRoom {
         };
         Ok(Self {
             link: Arc::new(link),
-            around: receipt::around_all(&spec.limits, &looked, &inside),
+            around: receipt::around_all(spec, &looked, &inside),
             spec: spec.clone(),
             home: private.join(CONTAINER_HOME),
             closed: AtomicBool::new(false),
@@ -86,7 +99,10 @@ impl WorkerRoom {
         let term = if terminal.is_some() { env::Term::Xterm } else { env::Term::Dumb };
         let home = self.home.to_string_lossy();
         let base = env::Base { home: &home, tmp: "/tmp", user: "agent", term };
-        let env = env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)?;
+        let mut env = env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)?;
+        if self.spec.egress.opening().is_some() {
+            env.extend(door::proxy_variables());
+        }
         // The container's group holds all jobs together to its limits; each job is held to its own by its init.
         Ok(Order { argv: job.argv.clone(), env, root, cwd, terminal, memory_held: false, pids_held: false })
     }
