@@ -16,7 +16,7 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "serve",
     "call",
     "turn",
@@ -29,6 +29,7 @@ const COMMANDS: [&str; 21] = [
     "audit",
     "trust",
     "sandbox",
+    "images",
     "shell",
     "url",
     "scan",
@@ -324,7 +325,11 @@ fn tools_lists_a_line_per_tool_or_whole_definitions() {
     for (short, whole) in short.as_array().unwrap().iter().zip(whole.as_array().unwrap()) {
         assert!(short.get("input_schema").is_none() && short["summary"].is_string(), "{short}");
         assert_eq!(whole["input_schema"]["type"], "object", "{whole}");
+        let has = |list: &str, key: &str| {
+            whole[list].as_array().is_some_and(|all| all.iter().all(|one| one[key].is_string()))
+        };
         assert!(whole["examples"].as_array().is_some_and(|examples| !examples.is_empty()), "{whole}");
+        assert!(has("examples", "title") && has("failures", "code") && has("failures", "when"), "{whole}");
         // Both name the same definition, so a change of it is seen in either.
         let digest = short["definition"].as_str().unwrap();
         assert!(digest.starts_with("sha256:") && whole["definition"] == digest, "{digest}");

@@ -4,6 +4,7 @@
 //! road every caller takes.
 
 mod commands;
+mod images;
 mod person;
 mod problem;
 mod setup;

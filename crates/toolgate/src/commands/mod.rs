@@ -13,6 +13,7 @@ mod effects;
 mod explain;
 mod findings;
 mod flow;
+mod images;
 mod pins;
 mod policy;
 mod sandbox;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Audit(audit::Audit),
     Trust(trust::Trust),
     Sandbox(sandbox::Sandbox),
+    Images(images::Images),
     Shell(shell::Shell),
     Url(url::Url),
     Scan(scan::Scan),
@@ -76,6 +78,7 @@ impl Command {
             Self::Audit(command) => command.run(place),
             Self::Trust(command) => command.run(place),
             Self::Sandbox(command) => command.run(place),
+            Self::Images(command) => command.run(place),
             Self::Shell(command) => command.run(),
             Self::Url(command) => command.run(place),
             Self::Scan(command) => command.run(),
