@@ -90,11 +90,47 @@ impl Condition {
         self.0.truth(variables)
     }
 
+    /// What it begins with, if that can be judged at a glance.
+    pub(crate) fn glance(&self) -> Option<Glance> {
+        let first = match &self.0 {
+            Expr::All(exprs) => exprs.first()?,
+            other => other,
+        };
+        let Expr::Binary(binary, sides) = first else { return None };
+        let [Expr::Path(path), Expr::Literal(Value::String(text))] = &**sides else { return None };
+        Some(Glance { path: path.clone(), binary: *binary, text: text.as_str().into() })
+    }
+
     /// The first names of the variables it speaks about.
     pub fn variables(&self) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
         self.0.collect_variables(&mut found);
         found
+    }
+}
+
+/// The comparison a condition begins with, where that is one of a variable with a text. When it does not hold, nothing of
+/// the condition does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Glance {
+    /// The variable.
+    pub(crate) path: Vec<String>,
+    binary: Binary,
+    text: Box<str>,
+}
+
+impl Glance {
+    /// Is it certain that the condition does not hold, if this is the variable? What is no text is for the condition to
+    /// judge.
+    pub(crate) fn rules_out(&self, value: Option<&Value>) -> bool {
+        let Some(Value::String(found)) = value else { return false };
+        match self.binary {
+            Binary::Equal => **found != *self.text,
+            Binary::StartsWith => !found.starts_with(&*self.text),
+            Binary::EndsWith => !found.ends_with(&*self.text),
+            Binary::Contains => !found.contains(&*self.text),
+            _ => false,
+        }
     }
 }
 
@@ -105,6 +141,13 @@ pub(crate) struct Variables<'v> {
     pub(crate) known: &'v Value,
     /// What stands for `args` in it, where that is kept elsewhere.
     pub(crate) arguments: Option<&'v Value>,
+}
+
+impl<'v> Variables<'v> {
+    /// The variable, if it is there.
+    pub(crate) fn get(self, path: &[String]) -> Option<&'v Value> {
+        find(path, self)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -259,9 +302,19 @@ fn find<'v>(steps: &[String], variables: Variables<'v>) -> Option<&'v Value> {
     let (first, rest) = steps.split_first()?;
     let first = match variables.arguments {
         Some(arguments) if first == "args" => arguments,
-        _ => variables.known.get(first)?,
+        _ => member(variables.known, first)?,
     };
-    rest.iter().try_fold(first, |value, step| value.get(step))
+    rest.iter().try_fold(first, |value, step| member(value, step))
+}
+
+/// A member of an object. Where there are few they are looked through: the answer is the same, and a hash takes longer than
+/// a rule has.
+fn member<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+    let members = value.as_object()?;
+    match members.len() {
+        0..=12 => members.iter().find(|(key, _)| *key == name).map(|(_, value)| value),
+        _ => members.get(name),
+    }
 }
 
 fn look_up<'v>(steps: &[String], variables: Variables<'v>) -> Result<&'v Value, EvalError> {
@@ -692,6 +745,21 @@ mod tests {
     fn check_parse(condition: &str, offset: usize, message: &str) {
         let got = Condition::parse(condition).err();
         assert_eq!(got, Some(ConditionError { message: message.into(), offset }), "{condition}");
+    }
+
+    /// However many members there are beside it.
+    #[test]
+    fn a_member_is_found_among_few_and_many() {
+        for others in [0, 11, 12, 13, 40] {
+            let mut args: serde_json::Map<String, Value> =
+                (0..others).map(|number| (format!("other{number}"), Value::Null)).collect();
+            args.insert("path".into(), "a".into());
+            let variables = json!({ "args": args });
+            let says = |text: &str| Condition::parse(text).unwrap().eval(&variables);
+            assert_eq!(says("args.path == 'a'"), Ok(true), "{others}");
+            assert_eq!(says("args.path == 'b'"), Ok(false), "{others}");
+            assert_eq!(says("args.missing == 'a'"), Err(EvalError::Missing("args.missing".into())), "{others}");
+        }
     }
 
     #[test]
