@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use toolgate_tests::{Bench, Ran, skipped};
@@ -115,6 +116,46 @@ fn a_question_about_whose_words_they_are_says_so() {
     let write = || json!({ "path": "a", "content": "" });
     assert_eq!(asked(&bench(sink), "write", write())["question"]["labels"], json!(["steered"]));
     assert_eq!(asked(&bench(SUPERVISED), "write", write())["question"]["labels"], json!([]));
+}
+
+#[test]
+fn a_no_says_why_and_the_agent_is_told() {
+    let bench = bench(SUPERVISED);
+    let write = json!({ "path": "a.txt", "content": "x" });
+    let id = asked(&bench, "write", write.clone())["id"].as_str().unwrap().to_owned();
+    for said in [&[][..], &["--reason", ""], &["--reason", " "]] {
+        let ran = bench.run(&[&["approvals", "deny", &id], said].concat()).exits(1);
+        assert!(ran.stderr.contains("error[reason_missing]") && ran.stderr.contains("help: Say why."), "{ran}");
+    }
+    bench.run(&["approvals", "deny", &id, "--reason", "not on a Friday"]).exits(0);
+    let told = bench.call("write", &write).refused("approval_denied");
+    assert!(told["message"].as_str().unwrap().contains("not on a Friday"), "{told}");
+}
+
+#[test]
+fn a_grant_is_for_a_tool_there_is_and_for_its_definition() {
+    let bench = bench(SUPERVISED);
+    let grant = |tool: &str| {
+        let everything = ["--where", "path=**", "--where", "content=**", "--times", "9"];
+        bench.run(&[&["approvals", "grant", "--agent", "default", "--tool", tool], &everything[..]].concat())
+    };
+    let nothing = grant("no_such_tool").exits(1);
+    assert!(nothing.stderr.contains("error[unknown_tool]") && nothing.stderr.contains("help: "), "{nothing}");
+    grant("write").exits(0);
+    let stale = || {
+        let listed = bench.run(&["approvals", "grants", "--json"]).exits(0).json();
+        assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+        listed[0]["stale"].clone()
+    };
+    let write = json!({ "path": "a.txt", "content": "x" });
+    assert_eq!(stale(), false);
+    bench.call("write", &write).done();
+    // As if the tool had been another when the grant was given.
+    let state = Connection::open(bench.data().join("state.db")).unwrap();
+    let hash = "00".repeat(32);
+    let changed = state.execute("UPDATE grants SET terms = json_set(terms, '$.definition', ?1)", [hash]).unwrap();
+    assert_eq!((changed, stale()), (1, json!(true)));
+    bench.call("write", &write).exits(4);
 }
 
 // ---- effects ----

@@ -1,5 +1,6 @@
 //! People in the loop: questions and answers, standing yeses, effects nobody knows about.
 
+use serde::Serialize;
 use serde_json::Value;
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, ApprovalState, Fault, Grant, GrantId, Once, OnceKey, OnceState, Person,
@@ -12,8 +13,6 @@ use toolgate_runtime::{
 
 use crate::{Shared, problem::Problem, record::items};
 
-/// The longest reason that is kept.
-const LONGEST: usize = 2_000;
 /// How many of anything are listed at most.
 const MOST: u32 = 500;
 
@@ -38,7 +37,7 @@ pub(crate) async fn question(shared: &Shared, id: &str) -> Result<Approval, Prob
     found.ok_or_else(|| Problem::not_found("there is no such question"))
 }
 
-/// A person answers. A no is told to the model, so it has to say why.
+/// A person answers.
 pub(crate) async fn answer(
     shared: &Shared,
     id: &str,
@@ -46,27 +45,32 @@ pub(crate) async fn answer(
     answer: Answer,
     reason: &str,
 ) -> Result<Approval, Problem> {
-    let reason = reason.trim();
-    if answer == Answer::No && reason.is_empty() {
-        return Err(Problem::bad_request("a no needs a reason: the agent is told it", "Say why."));
-    }
-    if reason.len() > LONGEST {
-        return Err(Problem::bad_request(format!("a reason has at most {LONGEST} bytes"), "Say it shorter."));
-    }
     // What nobody asked is not answered, and leaves no trace in the record.
     let approval = question(shared, id).await?;
     Ok(approvals(shared)?.answer(&approval.id, by, answer, reason).await?)
 }
 
+/// A standing yes, as it is listed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Standing {
+    #[serde(flatten)]
+    pub(crate) grant: Grant,
+    /// It was said about another definition of the tool, and covers nothing.
+    pub(crate) stale: bool,
+}
+
 /// Standing yeses, the newest first.
-pub(crate) async fn grants(shared: &Shared, agent: Option<AgentName>) -> Result<Vec<Grant>, Problem> {
-    Ok(approvals(shared)?.grants(agent).await?)
+pub(crate) async fn grants(shared: &Shared, agent: Option<AgentName>) -> Result<Vec<Standing>, Problem> {
+    let grants = approvals(shared)?.grants(agent).await?;
+    let listed = |grant: Grant| Standing { stale: shared.runtime.is_stale(&grant), grant };
+    Ok(grants.into_iter().map(listed).collect())
 }
 
 /// A person takes a standing yes back.
 pub(crate) async fn revoke(shared: &Shared, id: &str, by: &Person) -> Result<Grant, Problem> {
     let id = GrantId(id.to_owned());
-    let known = grants(shared, None).await?.into_iter().any(|grant| grant.id == id && grant.revoked.is_none());
+    let listed = approvals(shared)?.grants(None).await?;
+    let known = listed.into_iter().any(|grant| grant.id == id && grant.revoked.is_none());
     let revoked = if known { approvals(shared)?.revoke(&id, by).await? } else { None };
     revoked.ok_or_else(|| Problem::not_found("there is no such grant that still holds"))
 }

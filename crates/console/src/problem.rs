@@ -103,6 +103,7 @@ impl From<Fault> for Problem {
         let status = match &*fault.code {
             code if code.starts_with("unknown_") || code.starts_with("no_such_") => StatusCode::NOT_FOUND,
             "self_approval" | "wrong_person" => StatusCode::FORBIDDEN,
+            "reason_missing" | "reason_too_long" => StatusCode::BAD_REQUEST,
             _ if fault.retryable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::CONFLICT,
         };

@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const SAY: Duration = Duration::from_secs(5);
 /// Rounds looked at in one go when time is up for some.
 const PAGE: u32 = 100;
+/// The longest reason that is kept, in bytes.
+const LONGEST_REASON: usize = 2_000;
 
 /// Questions, answers and standing yeses.
 #[expect(missing_debug_implementations, reason = "a store behind a trait has nothing to show")]
@@ -319,8 +321,17 @@ impl Approvals {
         }
     }
 
-    /// A person answers. It is in the record before it counts.
+    /// A person answers. It is in the record before it counts. A no is told to the agent, so it says why.
     pub async fn answer(&self, id: &ApprovalId, by: &Person, answer: Answer, reason: &str) -> Result<Approval, Fault> {
+        let reason = reason.trim();
+        if answer == Answer::No && reason.is_empty() {
+            let message = "a no needs a reason: the agent is told it";
+            return Err(Fault::failed("reason_missing", message, "Say why."));
+        }
+        if reason.len() > LONGEST_REASON {
+            let message = format!("a reason has at most {LONGEST_REASON} bytes");
+            return Err(Fault::failed("reason_too_long", message, "Say it shorter."));
+        }
         // What is due happens first: nobody answers a question whose time is over.
         self.show(id).await?;
         let by_person = Some(Principal::Person(by.clone()));

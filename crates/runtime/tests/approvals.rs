@@ -49,10 +49,16 @@ fn counting(name: &'static str, def: ToolDef, count: &Arc<AtomicU32>) -> Tool {
         action: ActionType::CodeWrite,
         ..def
     };
-    let effects = |input: &Input| vec![Effect::on(EffectKind::FsWrite, input.path.clone())];
+    let effects = move |input: &Input| match name {
+        "tell" => vec![Effect::on(EffectKind::Network, "a.example:443")],
+        _ => vec![Effect::on(EffectKind::FsWrite, input.path.clone())],
+    };
     Tool::typed(def, effects, move |_: &Cx, input: Input| {
         if input.path == "broken" {
             return Err(Fault::failed("broken", "it is broken", "Mend it."));
+        }
+        if input.path == "slow" {
+            std::thread::sleep(Duration::from_millis(1_100));
         }
         count.fetch_add(1, Ordering::SeqCst);
         Ok(Said::with_text(input, "counted"))
@@ -92,6 +98,8 @@ fn house_in(kept: Arc<tempfile::TempDir>, config: &str, count: Arc<AtomicU32>, d
     let tools = vec![
         Tool { def: ToolDef { description: description.into(), idempotency, ..save.def.clone() }, ..save },
         counting("free", of(SafetyClass::Write), &count),
+        counting("tell", of(SafetyClass::Network), &count),
+        counting("fair", ToolDef { cost: CostTier::Medium, ..of(SafetyClass::Write) }, &count),
         counting("dear", ToolDef { cost: CostTier::Expensive, ..of(SafetyClass::Write) }, &count),
         counting("pay", of(SafetyClass::Financial), &count),
         counting("rule", of(SafetyClass::Privileged), &count),
@@ -199,6 +207,10 @@ async fn a_yes_holds_over_a_restart_and_not_over_a_change() {
 async fn a_no_is_told_with_its_reason_and_stands() {
     let house = house("approvals: { expires: 2s }");
     let id = house.pending("save", at("a")).await;
+    for (said, code) in [(" \n", "reason_missing"), (&*"x".repeat(2_001), "reason_too_long")] {
+        let answered = house.runtime.approvals().unwrap().answer(&id, &Person::from("ann"), Answer::No, said).await;
+        assert_eq!(answered.unwrap_err().code, code);
+    }
     house.says("ann", Answer::No, &id).await.unwrap();
     for _ in 0..2 {
         let outcome = house.call("save", at("a")).await;
@@ -466,6 +478,29 @@ async fn a_budget_is_counted_per_task_and_in_units_of_cost() {
         .unwrap();
     assert_eq!(call("dear", Some("two")).await, Status::Done);
     assert_eq!(call("free", Some("two")).await, Status::Pending);
+}
+
+/// Two calls of a task, and of each meter there is only enough for the first.
+#[tokio::test]
+async fn every_meter_binds_in_every_window() {
+    // The arguments are 12 bytes; what takes a moment takes 1.1 s.
+    let check = async |window: &str, meter: &str, tool: &str, path: &str| {
+        let house = house(&format!("agents: {{ default: {{ budget: {{ {window}: {{ {meter} }} }} }} }}"));
+        let call = async || {
+            let call = house.runtime.call(&AgentName::from("default"), tool, at(path));
+            house.runtime.invoke(Call { task: Some("one".to_owned()), ..call }, Watch::default()).await
+        };
+        assert_eq!(short(&call().await), DONE, "{window} {meter}");
+        let second = call().await;
+        assert_eq!(short(&second), PENDING, "{window} {meter}");
+        assert!(second.text.contains("the call would pass the agent's budget"), "{window} {meter}: {}", second.text);
+    };
+    for window in ["task", "day", "ever"] {
+        check(window, "calls: 1", "free", "a").await;
+        check(window, "cost: 19", "fair", "a").await;
+        check(window, "bytes_out: 13b", "tell", "a").await;
+        check(window, "wall_time: 1s", "free", "slow").await;
+    }
 }
 
 #[tokio::test]

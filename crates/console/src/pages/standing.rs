@@ -7,13 +7,14 @@ use axum::{
     extract::{Path, State},
     http::HeaderMap,
 };
-use toolgate_contract::{AgentName, Covers, Grant, Once, OnceKey, OnceState, Resolution, Scope};
+use toolgate_contract::{AgentName, Covers, Once, OnceKey, OnceState, Resolution, Scope};
 
 use super::{Frame, Page, part, render, see, when};
 use crate::{
     Shared,
     caller::{self, Caller},
-    now_ms, people,
+    now_ms,
+    people::{self, Standing},
     problem::Problem,
     text::Text,
 };
@@ -53,7 +54,7 @@ struct EffectRow {
 }
 
 impl GrantRow {
-    fn of(grant: &Grant, is_stale: bool) -> Self {
+    fn of(Standing { grant, stale }: &Standing) -> Self {
         let covers = match &grant.terms.covers {
             Covers::Exactly(digest) => vec![Text(format!("exactly {digest}"))],
             Covers::Arguments(patterns) => {
@@ -73,7 +74,7 @@ impl GrantRow {
             state: match () {
                 () if grant.revoked.is_some() => "revoked",
                 () if !grant.holds(now_ms()) => "over",
-                () if is_stale => "stale",
+                () if *stale => "stale",
                 () => "holds",
             },
         }
@@ -108,7 +109,7 @@ pub(super) async fn page(State(shared): State<Shared>, Extension(caller): Extens
     render(&StandingPage {
         frame: Frame::new("Grants and effects", "standing", &caller),
         may: caller.may(Scope::Admin),
-        grants: grants.iter().map(|grant| GrantRow::of(grant, shared.runtime.is_stale(grant))).collect(),
+        grants: grants.iter().map(GrantRow::of).collect(),
         effects: effects.into_iter().take(100).map(EffectRow::from).collect(),
     })
 }

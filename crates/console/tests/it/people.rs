@@ -67,11 +67,13 @@ async fn a_no_needs_a_reason_and_the_agent_is_told_it() {
     let person = stage.person("bob", &[Scope::Read, Scope::Approve]).await;
     let id = ask(&stage, "hello").await;
     let path = format!("/api/approvals/{id}/deny");
-    for body in
-        [json!({}), json!({ "reason": "" }), json!({ "reason": "  \n" }), json!({ "reason": "x".repeat(2_001) })]
-    {
-        assert_eq!(stage.post(&path, &person, &body).await.problem(), (400, "bad_request".to_owned()), "{body}");
+    let check = async |body: Value, code: &str| {
+        assert_eq!(stage.post(&path, &person, &body).await.problem(), (400, code.to_owned()), "{body}");
+    };
+    for body in [json!({}), json!({ "reason": "" }), json!({ "reason": "  \n" })] {
+        check(body, "reason_missing").await;
     }
+    check(json!({ "reason": "x".repeat(2_001) }), "reason_too_long").await;
     let denied = stage.post(&path, &person, &json!({ "reason": "use the staging copy" })).await;
     assert_eq!(denied.json()["state"], "denied");
     let told = stage.call("careful", json!({ "text": "hello" })).await;
@@ -154,6 +156,11 @@ async fn a_grant_is_listed_and_taken_back() {
     assert_eq!(stage.call("careful", json!({ "text": "often" })).await.status, Status::Done);
     let listed = stage.get("/api/grants?agent=default", &reader).await.json();
     assert_eq!((&listed["grants"][0]["id"], &listed["grants"][0]["left"]), (&json!(grant.id), &json!(2)));
+    assert_eq!(listed["grants"][0]["stale"], false);
+    let terms = GrantTerms { definition: Some(Digest::of(b"as it was")), ..grant.terms.clone() };
+    let older = stage.runtime.approvals().unwrap().grant(terms).await.unwrap();
+    let listed = stage.get("/api/grants", &reader).await.json();
+    assert_eq!((&listed["grants"][0]["id"], &listed["grants"][0]["stale"]), (&json!(older.id), &json!(true)));
     let path = format!("/api/grants/{}/revoke", grant.id);
     assert_eq!(stage.post(&path, &reader, &json!({})).await.status, 403);
     let revoked = stage.post(&path, &admin, &json!({})).await.json();
