@@ -16,6 +16,8 @@ use crate::{Shared, blocking, caller::Caller, now_ms, problem::Problem};
 pub(crate) struct Agent {
     pub(crate) name: String,
     pub(crate) level: &'static str,
+    /// What the operator says about that level.
+    pub(crate) level_description: Option<String>,
     /// Where the level is written.
     pub(crate) source: String,
     pub(crate) roles: Vec<String>,
@@ -34,6 +36,7 @@ pub(crate) async fn agents(shared: &Shared) -> Result<Vec<Agent>, Problem> {
         agents.push(Agent {
             name: name.to_string(),
             level: agent.level.value.as_str(),
+            level_description: config.level_descriptions.get(&agent.level.value).cloned(),
             source: agent.level.source.to_string(),
             roles: agent.roles.iter().cloned().collect(),
             workspace: config.agents.get(name).map(|own| own.workspace.display().to_string()).unwrap_or_default(),

@@ -151,8 +151,14 @@ fn schemas() -> Value {
         ),
         "Approvals": object(&["approvals"], &json!({ "approvals": list("Approval") })),
         "Grants": object(&["grants"], &json!({ "grants": { "type": "array", "items": object(
-            &["id", "terms", "left", "created_ms", "revoked"],
-            &json!({ "id": text, "terms": { "type": "object" }, "left": number, "created_ms": number }),
+            &["id", "terms", "left", "created_ms", "revoked", "stale"],
+            &json!({
+                "id": text, "terms": { "type": "object" }, "left": number, "created_ms": number,
+                "stale": {
+                    "type": "boolean",
+                    "description": "It was said about another definition of the tool, and covers nothing.",
+                },
+            }),
         ) } })),
         "Effects": object(&["effects"], &json!({ "effects": { "type": "array", "items": object(
             &["key", "fingerprint", "call", "state", "attempt", "outcome", "resolved"],
@@ -169,9 +175,10 @@ fn schemas() -> Value {
             },
         },
         "Agents": object(&["agents"], &json!({ "agents": { "type": "array", "items": object(
-            &["name", "level", "source", "roles", "workspace", "tools", "standing"],
+            &["name", "level", "level_description", "source", "roles", "workspace", "tools", "standing"],
             &json!({
                 "name": text, "level": text, "source": text, "roles": texts, "workspace": text, "tools": number,
+                "level_description": { "type": ["string", "null"], "description": "What the operator says about it." },
                 "standing": {
                     "type": ["object", "null"],
                     "description": "What the agent has earned in each category; null where its level is set by hand.",

@@ -84,6 +84,17 @@ fn assert_described(reply: &Reply, operation: &Value, document: &Value, what: &s
 }
 
 #[tokio::test]
+async fn an_agent_is_shown_with_what_the_operator_says_about_its_level() {
+    let stage = Stage::new().await;
+    let reader = stage.person("eve", &[Scope::Read]).await;
+    let agents = stage.get("/api/agents", &reader).await.json();
+    let agent = &agents["agents"][0];
+    assert_eq!((&agent["level"], &agent["level_description"]), (&json!("standard"), &json!("Everyday <work>.")));
+    let page = stage.log_in().await.get("/agents").await.body;
+    assert!(page.contains("<br>Everyday &lt;work&gt;.</dd>"), "{page}");
+}
+
+#[tokio::test]
 async fn a_call_takes_the_road_every_call_takes() {
     let stage = Stage::new().await;
     let agent = stage.agent().await;

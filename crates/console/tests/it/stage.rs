@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use toolgate_console::{Console, Setup};
 use toolgate_contract::{
-    ActionType, AgentName, Category, Needs, Outcome, Permission, Person, Principal, SafetyClass, Scope, ToolDef,
+    ActionType, AgentName, Category, Level, Needs, Outcome, Permission, Person, Principal, SafetyClass, Scope, ToolDef,
 };
 use toolgate_runtime::{
     Runtime, Watch, built_in_tools,
@@ -102,8 +102,10 @@ impl Stage {
         let state: Arc<dyn State> = Arc::new(SqliteState::open(&data).unwrap());
         let mut tools = built_in_tools();
         tools.extend([hostile(), careful()]);
+        let mut config = Config::built_in(&workspace);
+        config.level_descriptions.insert(Level::Standard, "Everyday <work>.".to_owned());
         let runtime = Runtime::open(toolgate_runtime::Setup {
-            config: Config::built_in(&workspace),
+            config,
             store: store.clone(),
             state: Some(state.clone()),
             tools,
