@@ -142,15 +142,6 @@ pub struct FailureMode {
     pub when: Cow<'static, str>,
 }
 
-/// A longer text about the tool, loaded only when asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Guide {
-    /// What to ask for.
-    pub id: Cow<'static, str>,
-    /// Markdown.
-    pub text: Cow<'static, str>,
-}
-
 /// What a tool is.
 #[derive(Debug, Clone, Serialize)]
 pub struct ToolDef {
@@ -189,8 +180,6 @@ pub struct ToolDef {
     pub examples: Vec<Example>,
     /// Ways it fails.
     pub failures: Vec<FailureMode>,
-    /// Longer texts.
-    pub guides: Vec<Guide>,
 }
 
 impl Default for ToolDef {
@@ -214,7 +203,6 @@ impl Default for ToolDef {
             cost: CostTier::Cheap,
             examples: Vec::new(),
             failures: Vec::new(),
-            guides: Vec::new(),
         }
     }
 }
