@@ -88,9 +88,13 @@ where
     let closing = CancellationToken::new();
     let lines = Lines::new(read, write, closing.clone());
     let wire = lines.wire();
-    let server = Server::new(runtime, agent);
+    let server = Server::new(runtime.clone(), agent.clone());
     let quit = match serve_server_with_ct(server, lines, closing).await {
-        Ok(service) => service.waiting().await?,
+        Ok(service) => {
+            let quit = service.waiting().await;
+            runtime.agent_left(&agent);
+            quit?
+        }
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => QuitReason::Closed,
         Err(error) => return Err(wire.failure().map_or_else(|| ServeError::Handshake(Box::new(error)), Into::into)),
     };

@@ -18,15 +18,16 @@ use tokio::{
     time::timeout,
 };
 use toolgate_contract::{
-    ActionType, AgentName, Category, End, Fault, Idempotency, Intent, Note, OnceState, SafetyClass, ToolDef,
+    ActionType, AgentName, Answer as Vote, ApprovalState, Category, End, Fault, Idempotency, Intent, Note, OnceState,
+    Permission, Person, SafetyClass, ToolDef,
 };
 use toolgate_mcp::{ServeError, serve};
 use toolgate_runtime::{
-    Runtime, Setup,
+    Runtime, Setup, built_in_tools,
     config::Config,
     store::{
         Store, StoreError,
-        state::{EffectFilter, SqliteState, State},
+        state::{ApprovalFilter, EffectFilter, SqliteState, State},
     },
     tools::{Answer, Cx, Tool},
 };
@@ -120,6 +121,7 @@ struct Client {
     write: Option<WriteHalf<DuplexStream>>,
     read: BufReader<ReadHalf<DuplexStream>>,
     served: JoinHandle<Result<(), ServeError>>,
+    runtime: Runtime,
     store: Arc<Memory>,
     _workspace: tempfile::TempDir,
 }
@@ -129,24 +131,26 @@ fn connect(tools: Vec<Tool>) -> Client {
 }
 
 fn connect_to(tools: Vec<Tool>, state: Option<Arc<dyn State>>) -> Client {
+    connect_with(tools, state, |_| {})
+}
+
+fn connect_with(tools: Vec<Tool>, state: Option<Arc<dyn State>>, change: impl FnOnce(&mut Config)) -> Client {
     let workspace = tempfile::tempdir().unwrap();
     let store = Arc::new(Memory::default());
-    let config = Config::built_in(workspace.path());
-    let runtime = Runtime::open(Setup {
-        config,
-        store: store.clone(),
-        state,
-        tools,
-        hidden: Vec::new(),
-        rooms: None,
-        secrets: None,
-    })
-    .unwrap();
+    let mut config = Config::built_in(workspace.path());
+    change(&mut config);
+    let (hidden, rooms) = (Vec::new(), None);
+    let setup = Setup { config, store: store.clone(), state, tools, hidden, rooms, secrets: None };
+    attach(Runtime::open(setup).unwrap(), store, workspace)
+}
+
+/// A client of a runtime that is there.
+fn attach(runtime: Runtime, store: Arc<Memory>, workspace: tempfile::TempDir) -> Client {
     let (ours, theirs) = duplex(64 * 1024);
     let (their_read, their_write) = split(theirs);
-    let served = tokio::spawn(serve(runtime, AgentName::from("default"), their_read, their_write));
+    let served = tokio::spawn(serve(runtime.clone(), AgentName::from("default"), their_read, their_write));
     let (read, write) = split(ours);
-    Client { write: Some(write), read: BufReader::new(read), served, store, _workspace: workspace }
+    Client { write: Some(write), read: BufReader::new(read), served, runtime, store, _workspace: workspace }
 }
 
 /// A client that has been greeted.
@@ -244,6 +248,81 @@ async fn a_long_list_comes_in_pages() {
     let refused = client.next().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32602)));
     client.leave().await;
+}
+
+/// With a hold a call is answered when a person is, also one whose caller wants to know how far it is; without one it is
+/// told at once to come back.
+#[tokio::test]
+async fn a_call_waits_for_people_as_long_as_the_config_holds_it() {
+    let check = async |hold: Duration, request: Value, expected: &str| {
+        let kept = tempfile::tempdir().unwrap();
+        let state: Arc<dyn State> = Arc::new(SqliteState::open(kept.path()).unwrap());
+        let asks = tool("probe", |_, _| Ok(Answer::new("done".to_owned())));
+        let asks = Tool { def: ToolDef { permission: Permission::Confirm, ..asks.def.clone() }, ..asks };
+        let mut client = greeted(connect_with(vec![asks], Some(state), |config| config.hold = hold)).await;
+        client.send(request).await;
+        let waiting = || ApprovalFilter { states: vec![ApprovalState::Waiting], agent: None, limit: 1 };
+        let approvals = client.runtime.clone();
+        let approvals = approvals.approvals().unwrap();
+        let asked = timeout(PATIENCE, async {
+            loop {
+                match approvals.list(waiting()).await.unwrap().pop() {
+                    Some(approval) => return approval.id,
+                    None => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        });
+        let asked = asked.await.unwrap();
+        if !hold.is_zero() {
+            approvals.answer(&asked, &Person::from("ann"), Vote::Yes, "").await.unwrap();
+        }
+        let answer = loop {
+            let message = client.next().await;
+            if message["id"] == 1 {
+                break message;
+            }
+        };
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with(expected), "{hold:?}: {answer}");
+        client.leave().await;
+    };
+    check(PATIENCE, call(1, "probe", json!({})), "done").await;
+    check(PATIENCE, call_with_progress(1, "probe"), "done").await;
+    check(Duration::ZERO, call(1, "probe", json!({})), "[approval_required]").await;
+}
+
+/// The agent of a client that left is not waited for any longer than the config says.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_its_client_an_agent_leaves_its_rooms() {
+    for (grace, found) in [(0, false), (3_600, true)] {
+        let (workspace, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = Arc::new(Memory::default());
+        let mut config = Config::built_in(workspace.path());
+        config.rooms.lifecycle.grace = Duration::from_secs(grace);
+        let setup = Setup {
+            config,
+            store: store.clone(),
+            state: None,
+            tools: built_in_tools(),
+            hidden: Vec::new(),
+            rooms: Some(kept.path().to_owned()),
+            secrets: None,
+        };
+        let runtime = Runtime::open(setup).unwrap();
+        let mut said = Vec::new();
+        for argv in [["touch", "/tmp/mine"], ["ls", "/tmp"]] {
+            let place = tempfile::tempdir().unwrap();
+            let mut client = greeted(attach(runtime.clone(), store.clone(), place)).await;
+            client.send(call(1, "bash", json!({ "argv": argv }))).await;
+            said.push(client.next().await["result"]["content"][0]["text"].as_str().unwrap().to_owned());
+            client.leave().await;
+        }
+        if said[0].starts_with("[wall_missing]") {
+            eprintln!("SKIPPED: {}", said[0]);
+            return;
+        }
+        assert_eq!(said[1].contains("mine"), found, "{grace}: {said:?}");
+    }
 }
 
 #[tokio::test]
