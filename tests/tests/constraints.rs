@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener},
-    os::unix::fs::symlink,
+    os::unix::{ffi::OsStrExt as _, fs::symlink},
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -484,6 +485,19 @@ fn rules_that_cannot_be_kept_start_nothing() {
     scene.configure(&elevated(""), "policy: { files: [{ deny: [read], paths: ['*.pem'], because: keys }] }");
     assert_eq!(scene.shell("true"), Err("files_not_closed".into()));
     scene.configure(&elevated(""), "policy: { files: [{ deny: [read], paths: [keys/**], because: keys }] }");
+    assert!(scene.shell("true").is_ok());
+}
+
+/// What is kept from being written is kept by its name, and a room takes names that are text.
+#[test]
+fn a_name_to_be_kept_that_is_no_text_starts_nothing() {
+    let scene = Scene::new();
+    let odd = OsStr::from_bytes(b"odd-\xff.lock");
+    fs::write(scene.at("project/ws").join(odd), "x").unwrap();
+    scene.configure(&elevated(""), "policy: { files: [{ deny: [write], paths: ['*.lock'], because: pinned }] }");
+    let refused = scene.call("shell", &json!({ "script": "true" })).refused("files_not_closed");
+    assert!(refused["message"].as_str().unwrap().contains("is no text, so it cannot be kept"), "{refused}");
+    fs::rename(scene.at("project/ws").join(odd), scene.at("project/ws/even.lock")).unwrap();
     assert!(scene.shell("true").is_ok());
 }
 

@@ -831,6 +831,24 @@ fn git_is_not_led_inside() {
     }
 }
 
+/// The addresses that were judged are the ones a program's door dials, unless the operator leaves that to the door.
+#[test]
+fn a_remote_is_looked_up_once_unless_the_operator_says_otherwise() {
+    let Some(mut lab) = Lab::open() else { return };
+    let turning: &[&[&str]] = &[&["151.101.5.5"], &["151.101.6.6"]];
+    for (n, (mitigation, reached)) in [("true", "151.101.5.5"), ("false", "151.101.6.6")].into_iter().enumerate() {
+        lab.configure("", &format!("dns_rebinding_mitigation: {mitigation}"));
+        let arguments = json!({ "url": "http://turning.example.com/r.git", "directory": format!("r{n}") });
+        let names = names(&[HOSTS, &[("turning.example.com", turning)]].concat());
+        let (outcomes, seen) =
+            lab.turn(&[json!({ "tool": "git_clone", "arguments": arguments })], Stage { names, ..Stage::default() });
+        if outcomes[0]["code"] == "wall_missing" {
+            return skipped(format!("no room can be made in this network: {}", outcomes[0]["message"]));
+        }
+        assert_only(&seen, at(reached, 80), mitigation);
+    }
+}
+
 /// What programs try whose room has the agent's list: once whom they may reach, and then all the others.
 const KNOCKS: &str = "
 curl -sS -m 5 http://start.example.com/

@@ -10,8 +10,10 @@ use std::{
 };
 
 use tempfile::TempDir;
-use toolgate_contract::{ActionType, AgentName, Category, Level, SafetyClass, SourceLine, Verdict};
-use toolgate_gate::{Constraints, GitLevel, NetworkMode, Policy, Request, Sourced, TerminalMode, decide};
+use toolgate_contract::{ActionType, AgentName, Category, Level, Risk, SafetyClass, SourceLine, Verdict};
+use toolgate_gate::{
+    CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, Policy, Request, Sourced, TerminalMode, decide,
+};
 use toolgate_guard::shell::{
     self, UserRule, UserRules,
     policy::{Answer, Rules},
@@ -137,6 +139,7 @@ fn an_action_of_the_operators_own_is_part_of_all() {
     let config = house.load().unwrap();
     let payroll = config.policy.actions.parse("payroll:run").unwrap();
     assert!(config.policy.rules.denied.actions.contains_key(&payroll));
+    assert_eq!(config.policy.actions.risk(&payroll), Risk::Critical);
 }
 
 #[test]
@@ -207,6 +210,40 @@ agents:
     assert_eq!(agent.roles, ["builder".to_owned(), "tester".to_owned()].into());
     assert_eq!(config.policy.levels[&Level::Standard].categories[&Category::Deployment], line(6));
     assert!(!config.policy.levels[&Level::Restricted].categories.contains_key(&Category::Deployment));
+}
+
+/// Every dimension, none of them as a level has it.
+const DIMENSIONS: &str = "{ file_system: workspace_only, code_execution: none, network: allowlist_only, network_allowlist: \
+                          [a.example], git: read_and_branch, terminal: restricted_commands, requires_approval: \
+                          [code:read, database_write] }";
+
+#[test]
+fn every_dimension_is_set_for_a_level_and_for_an_agent() {
+    let house = House::new();
+    for text in [
+        format!(
+            "tool_access: {{ levels: {{ elevated: {DIMENSIONS} }} }}\nagents: {{ default: {{ level: elevated }} }}\n"
+        ),
+        format!("agents: {{ default: {{ level: elevated, constraints: {DIMENSIONS} }} }}\n"),
+        format!("agents: {{ default: {{ level: custom, constraints: {DIMENSIONS} }} }}\n"),
+    ] {
+        house.user(&text);
+        let config = house.load().unwrap_or_else(|errors| panic!("{text}: {}", page(&errors)));
+        let source = || SourceLine { file: house.user_file().display().to_string(), line: 1 };
+        let expected = Constraints {
+            file_system: Sourced { value: FileScope::WorkspaceOnly, source: source() },
+            code_execution: Sourced { value: CodeIsolation::None, source: source() },
+            network: Sourced { value: NetworkMode::AllowlistOnly, source: source() },
+            network_allowlist: vec![Sourced { value: "a.example".into(), source: source() }],
+            git: Sourced { value: GitLevel::ReadAndBranch, source: source() },
+            terminal: Sourced { value: TerminalMode::RestrictedCommands, source: source() },
+            requires_approval: [ActionType::CodeRead, ActionType::DbMutate, ActionType::DbAdmin]
+                .map(|action| (action, source()))
+                .into(),
+            ..Constraints::of(Level::Custom)
+        };
+        assert_eq!(*config.policy.agents[&AgentName::from("default")].constraints, expected, "{text}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::{fs, time::Duration};
 
 use toolgate_contract::{ActionType, AgentName, Limit, Meter, Risk, Window};
-use toolgate_gate::{Agent, ApprovalRules, Preset, Silence, Step, Tier, Timeout};
+use toolgate_gate::{Agent, ApprovalRules, Downgrades, ErrorRate, Preset, Silence, Step, Tier, Timeout};
 use toolgate_runtime::config::{Config, ConfigError, Sources, check_text};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -91,6 +91,19 @@ fn approvals_are_as_written() {
         },
     );
     assert_eq!(load("approvals: { hold: 5m }", None).unwrap().hold, Duration::from_secs(300));
+}
+
+#[test]
+fn what_holds_an_agent_back_is_as_written() {
+    let downgrades = |text: &str| load(text, None).unwrap_or_else(|errors| panic!("{}", errors[0])).policy.downgrades;
+    assert_eq!(downgrades(""), Downgrades::default());
+    let held = downgrades(
+        "autonomy: { downgrade: { error_rate: { over: 0.4, of_last: 7, to: semi }, budget_exhausted: locked, \
+         security_incident: supervised } }",
+    );
+    let rate = ErrorRate { over: 0.4, of_last: 7, to: Preset::Semi };
+    assert_eq!(held.error_rate.map(|rate| rate.value), Some(rate));
+    assert_eq!((held.budget_exhausted.value, held.security_incident.value), (Preset::Locked, Preset::Supervised));
 }
 
 #[test]

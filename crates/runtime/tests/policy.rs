@@ -145,6 +145,36 @@ fn every_part_of_a_rule_must_fit() {
     check("roles: [dev], when: 'tool == \"ls\"'", [A, A, A, A]);
 }
 
+/// Every list there is, once for all agents and once for one: what it says binds those it is written for.
+#[test]
+fn every_list_speaks_for_all_agents_and_for_one() {
+    use Verdict::{Allow, Ask, Deny};
+    let house = House::new();
+    let check = |list: &str, tool: &str, arguments: Value, expected: Verdict| {
+        let level = if list.starts_with("allowed") { "custom" } else { "standard" };
+        let agents = |more: &str| format!("agents: {{ a: {{ level: {level}{more} }}, b: {{ level: {level} }} }}\n");
+        let both = format!("{}policy: {{ {list} }}\n", agents(""));
+        let one = agents(&format!(", {list}"));
+        let other = if level == "custom" { Deny } else { Allow };
+        for (text, expected) in [(both, [expected; 2]), (one, [expected, other])] {
+            let runtime = house.put("home", &text).open();
+            let found = ["a", "b"].map(|agent| decided(&runtime, agent, tool, arguments.clone()).0);
+            assert_eq!(found, expected, "{text}");
+        }
+    };
+    for (list, expected) in [("denied", Deny), ("ask", Ask), ("allowed", Allow)] {
+        check(&format!("{list}: {{ tools: [read] }}"), "read", json!({ "path": "a" }), expected);
+        check(&format!("{list}: {{ actions: [code:read] }}"), "read", json!({ "path": "a" }), expected);
+    }
+    check("ask: { classes: [write] }", "write", json!({ "path": "a", "content": "" }), Ask);
+    for (answer, expected) in [("deny", Deny), ("ask", Ask)] {
+        let files = format!("files: [{{ {answer}: [read], paths: [a], because: x }}]");
+        check(&files, "read", json!({ "path": "a" }), expected);
+        let hosts = format!("hosts: [{{ {answer}: [a.example], because: x }}]");
+        check(&hosts, "fetch_url", json!({ "url": "https://a.example/" }), expected);
+    }
+}
+
 #[test]
 fn the_strictest_rule_wins_and_allowing_overrides_no_question() {
     let house = House::new();

@@ -22,7 +22,7 @@ use toolgate_contract::{
     Intent, Needs, Network, Note, Outcome, Permission, Risk, SafetyClass, Status, ToolDef, Truncated, Unit,
 };
 use toolgate_runtime::{
-    BadTool, Fatal, Runtime, Setup, Watch,
+    BadTool, Fatal, Runtime, Setup, Watch, built_in_tools,
     config::Config,
     store::{
         Store, StoreError,
@@ -232,6 +232,25 @@ async fn a_body_gets_the_hands_it_declared_and_no_others() {
     let outcome = house.call("probe", json!({})).await;
     assert_eq!(short(&outcome), (Status::Refused, Some("needs_not_declared")));
     assert_eq!(outcome.enforced, Vec::<String>::new());
+}
+
+/// A tool that reads files gets a workspace, and on it no way to write; nor programs, nor the network.
+#[tokio::test]
+async fn a_body_that_reads_files_does_not_write_them_nor_start_or_ask_anything() {
+    let check = async |reach: fn(&Cx) -> Result<(), Fault>, expected: (Status, Option<&str>)| {
+        let house = house(vec![reading(probe(), move |cx, _| reach(cx).map(|()| Answer::new("in".to_owned())))]);
+        assert_eq!(short(&house.call("probe", json!({})).await), expected);
+        assert!(!house.workspace.path().join("a").exists());
+    };
+    let refused = (Status::Refused, Some("needs_not_declared"));
+    check(|cx| cx.workspace().map(drop), (Status::Done, None)).await;
+    check(|cx| cx.programs().map(drop), refused).await;
+    check(|cx| cx.web().map(drop), refused).await;
+    let write: fn(&Cx) -> Result<(), Fault> = |cx| {
+        let write = built_in_tools().into_iter().find(|tool| tool.def.name == "write").unwrap();
+        write.body.run(cx, json!({ "path": "a", "content": "x" })).map(drop)
+    };
+    check(write, refused).await;
 }
 
 #[tokio::test]

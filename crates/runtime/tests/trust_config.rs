@@ -9,7 +9,7 @@ use toolgate_contract::{
 };
 use toolgate_gate::{
     Agent, Constraints, FileScope, GitLevel, NetworkMode, Policy, Sourced, TerminalMode,
-    trust::{Decay, Milestone, Step, Strategy, Threshold, TrustRules, Weights, stand},
+    trust::{Decay, Milestone, Need, Step, Strategy, Threshold, TrustRules, Weights, stand},
 };
 use toolgate_runtime::config::{Config, ConfigError, Sources};
 
@@ -131,6 +131,8 @@ fn what_is_left_open_has_a_value() {
     let all = Decay { error_rate: Some(1_500), idle_days: Some(30), interval_days: Some(90) };
     assert_eq!(decay("re_verification: {}"), all);
     assert_eq!(decay("re_verification: { enabled: true, interval_days: 7 }"), Decay { interval_days: Some(7), ..all });
+    assert_eq!(decay("re_verification: { decay_on_idle_days: 9 }"), Decay { idle_days: Some(9), ..all });
+    assert_eq!(decay("re_verification: { decay_on_error_rate: 0.5 }"), Decay { error_rate: Some(5_000), ..all });
     assert_eq!(decay("re_verification: { enabled: false, interval_days: 7 }"), Decay::default());
     let weights = "trust: { strategy: weighted, weights: { human_feedback: 0.21 } }\n";
     let Strategy::Weighted { weights, steps } = policy(weights).trust.strategy else { panic!() };
@@ -165,6 +167,39 @@ fn the_published_blocks_lead_where_they_say() {
     assert_eq!(levels("trust_weighted"), [Standard; 4]);
     assert_eq!(levels("trust_per_category"), [Standard, Sandboxed, Sandboxed, Sandboxed]);
     assert_eq!(levels("trust_milestone"), [Restricted, Restricted, Restricted, Sandboxed]);
+}
+
+/// Three tasks and one that failed, calls that went well, and praise: each weight alone makes another score of it.
+#[test]
+fn each_weight_weighs_what_it_is_named_after() {
+    let at = |n: u64, fact: Fact| Evidence {
+        at_ms: 1_700_000_000_000 + n,
+        agent: AgentName::from("default"),
+        category: Some(Category::Web),
+        by: "user:jo".into(),
+        fact,
+    };
+    let task = |n: u64, outcome: TaskOutcome| {
+        at(n, Fact::Task { task: n.to_string(), outcome, difficulty: Difficulty::Medium, quality: None })
+    };
+    let known = [
+        task(1, TaskOutcome::Success),
+        task(2, TaskOutcome::Success),
+        task(3, TaskOutcome::Success),
+        task(4, TaskOutcome::Failure),
+        at(5, Fact::Calls { ok: 5, failed: 0 }),
+        at(6, Fact::Feedback { task: None, rating: Score::parse("8").unwrap() }),
+    ];
+    const WEIGHTS: [&str; 4] = ["task_difficulty", "completion_rate", "error_rate", "human_feedback"];
+    let score = |weight: &str| {
+        let weights = WEIGHTS.map(|name| format!("{name}: {}", u8::from(name == weight))).join(", ");
+        let step = "promotion_thresholds: { sandboxed_to_restricted: 1 }";
+        let text = format!("trust: {{ strategy: weighted, weights: {{ {weights} }}, {step} }}\n");
+        let standing = stand(&policy(&text).trust, Level::Sandboxed, &known, 1_700_000_000_010);
+        let [Need::Score { have, want: 10_000 }] = standing.next[0].needs[..] else { panic!("{standing:?}") };
+        have
+    };
+    assert_eq!(WEIGHTS.map(score), [2_000, 3_000, 8_000, 600]);
 }
 
 // ---- what binds an agent that trust moves ----
