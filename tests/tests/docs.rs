@@ -17,25 +17,61 @@ const EXTENSIONS: [&str; 8] = ["rs", "md", "toml", "yaml", "json", "svg", "txt",
 
 #[test]
 fn every_test_the_guarantees_name_exists() {
-    let page = fs::read_to_string(repository().join("docs/guarantees.md")).unwrap();
-    let files = files();
-    let (mut promises, mut missing) = (BTreeSet::new(), Vec::new());
-    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise")) {
-        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [promise, tests] = cells[..] else { panic!("a row has a promise and its tests: {row}") };
-        assert!(promises.insert(promise.to_owned()), "said twice: {promise}");
-        let tests: Vec<_> = quoted(tests).collect();
-        assert!(!tests.is_empty(), "no test stands behind: {promise}");
-        missing.extend(tests.into_iter().filter(|test| !is_a_test(test, &files)));
-    }
+    let promises = rows("docs/guarantees.md", 2);
     assert!(promises.len() > 50, "{} promises", promises.len());
-    assert!(missing.is_empty(), "no such tests: {missing:#?}");
+    assert_tests_exist(&promises);
+}
+
+/// Keys whose rows are not written yet. It may only get shorter.
+const NOT_YET_IN_FIELDS: [&str; 4] =
+    ["sandboxing.docker", "sandboxing.k8s", "sandboxing.default_backend", "sandboxing.overrides"];
+
+#[test]
+fn every_field_of_a_config_and_of_a_tool_has_a_row_with_a_test() {
+    let fields = rows("docs/fields.md", 3);
+    assert_tests_exist(&fields);
+    let source = |path: &str| fs::read_to_string(repository().join(path)).unwrap();
+    let (config, tool) = (source("crates/runtime/src/config/file.rs"), source("crates/contract/src/tool.rs"));
+    let mut known = keys(&config, "ConfigFile", "");
+    known.extend(keys(&config, "TestsFile", ""));
+    known.extend(keys(&tool, "ToolDef", "tool."));
+    let is_due = |key: &&str| !NOT_YET_IN_FIELDS.iter().any(|open| key.starts_with(open));
+    let known: BTreeSet<&str> = known.iter().map(String::as_str).filter(is_due).collect();
+    assert!(known.len() > 200, "{} keys", known.len());
+    let told: BTreeSet<&str> = fields.iter().map(|row| row[0].trim_matches('`')).filter(is_due).collect();
+    let (missing, gone): (Vec<_>, Vec<_>) = (known.difference(&told).collect(), told.difference(&known).collect());
+    assert!(missing.is_empty() && gone.is_empty(), "without a row: {missing:#?}\nwithout a key: {gone:#?}");
+}
+
+#[test]
+fn the_keys_of_a_struct_are_found_at_every_depth() {
+    let source = "
+#[derive(Deserialize)]
+pub(super) struct Outer {
+    /// A comment: it is no key.
+    pub(super) plain: Option<At<u64>>,
+    #[serde(rename = \"match\")]
+    pub(super) must: Option<Vec<At<Inner>>>,
+    pub(super) named: Option<Entries<Entries<Inner>>>,
+    pub word: Option<At<WordOr<Inner>>>,
+    pub list: Option<Entries<At<String>>>,
+}
+
+pub struct Inner {
+    pub name: Cow<'static, str>,
+}
+";
+    let expected = ["list.*", "match.name", "named.*.*.name", "plain", "word", "word.name"];
+    assert_eq!(keys(source, "Outer", ""), expected.map(str::to_owned).into());
+    assert_eq!(keys(source, "Inner", "tool."), ["tool.name".to_owned()].into());
 }
 
 #[test]
 fn the_pages_name_no_file_that_does_not_exist() {
     let files = files();
-    for page in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/guarantees.md"] {
+    for page in
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/guarantees.md", "docs/fields.md"]
+    {
         let text = fs::read_to_string(repository().join(page)).unwrap();
         let here = Path::new(page).parent().unwrap();
         let named: Vec<_> = links(&text).chain(quoted(&text).filter(|word| looks_like_a_file(word))).collect();
@@ -67,6 +103,67 @@ fn the_config_in_the_readme_is_right() {
         bench.put("readme.yaml", block);
         bench.run(&["check", "readme.yaml"]).exits(0);
     }
+}
+
+/// The rows of all tables of a page that have so many cells, without their heads. What the first cell says is said once.
+fn rows(page: &str, cells: usize) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(repository().join(page)).unwrap();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (line, next) in lines.iter().zip(lines.iter().skip(1).chain([&""])) {
+        if !line.starts_with("| ") || next.starts_with("|---") {
+            continue;
+        }
+        let row: Vec<_> = line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+        assert_eq!(row.len(), cells, "{page}: {line}");
+        assert!(!rows.iter().any(|known| known[0] == row[0]), "{page} says twice: {}", row[0]);
+        rows.push(row);
+    }
+    rows
+}
+
+/// Every row names tests in its last cell, and there are such.
+fn assert_tests_exist(rows: &[Vec<String>]) {
+    let files = files();
+    let mut missing = BTreeSet::new();
+    for row in rows {
+        let tests: Vec<_> = quoted(row.last().unwrap()).collect();
+        assert!(!tests.is_empty(), "no test stands behind: {}", row[0]);
+        missing.extend(tests.into_iter().filter(|test| !is_a_test(test, &files)));
+    }
+    assert!(missing.is_empty(), "no such tests: {missing:#?}");
+}
+
+/// The keys of a struct by the source it is written in, each with a dot between its parts and a `*` for a name the writer
+/// chooses. What may be one word or a mapping is a key itself, and so are those of the mapping.
+fn keys(source: &str, name: &str, before: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let Some(body) = body_of(source, name) else { panic!("there is no struct `{name}`") };
+    let mut renamed = None;
+    for line in body.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("#[serde(rename = \"") {
+            renamed = rest.split('"').next();
+        }
+        let Some((field, kind)) = line.strip_prefix("pub").and_then(|rest| rest.split_once(": ")) else { continue };
+        let field = renamed.take().unwrap_or_else(|| field.rsplit(' ').next().unwrap());
+        let key = format!("{before}{field}{}", ".*".repeat(kind.matches("Entries<").count()));
+        let words = kind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        match words.last().filter(|word| body_of(source, word).is_some()) {
+            Some(inner) => {
+                found.extend(keys(source, inner, &format!("{key}.")));
+                found.extend(kind.contains("WordOr<").then_some(key));
+            }
+            None => {
+                found.insert(key);
+            }
+        }
+    }
+    found
+}
+
+/// What stands between the braces of a struct.
+fn body_of<'a>(source: &'a str, name: &str) -> Option<&'a str> {
+    source.split_once(&format!("struct {name} {{\n"))?.1.split_once("\n}").map(|(body, _)| body)
 }
 
 /// Is `crate::file::name` a test? The file is one of that crate with this stem, or the module of a folder.
