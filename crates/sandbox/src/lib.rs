@@ -20,7 +20,7 @@ mod spec;
 pub mod worker;
 
 pub use deny_all::DenyAll;
-pub use docker::{DockerBackend, DockerSettings, Furnisher, find_daemon, load_image};
+pub use docker::{DockerBackend, DockerSettings, Furnisher, Readiness, find_daemon, load_image};
 pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};
 pub use overlay::{Change, Changes, How, Refused, What};
 pub use process::ProcessBackend;

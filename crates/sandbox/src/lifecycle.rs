@@ -25,6 +25,7 @@ use std::{
     fmt, io,
     ops::Deref,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -178,7 +179,7 @@ impl Rooms {
         table.by_key.clear();
         let all: Vec<_> = table.rooms.drain().map(|(_, held)| held.room).collect();
         drop(table);
-        all.iter().for_each(|room| room.close());
+        close_rooms(&all);
     }
 }
 
@@ -392,7 +393,30 @@ impl Shared {
     fn close(&self, mut table: MutexGuard<'_, Table>, rooms: Vec<u64>) {
         let closing: Vec<_> = rooms.into_iter().filter_map(|id| table.detach(id)).collect();
         drop(table);
-        closing.iter().for_each(|room| room.close());
+        close_rooms(&closing);
+    }
+}
+
+/// Rooms that are closed at the same time.
+const AT_ONCE: usize = 16;
+
+/// Closes rooms. One that takes its time, or fails to, does not hold up the others.
+fn close_rooms(rooms: &[Arc<dyn Room>]) {
+    if let [room] = rooms {
+        return room.close();
+    }
+    for some in rooms.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            let close = |room| thread::Builder::new().spawn_scoped(scope, move || Room::close(room));
+            let closing: Vec<_> = some.iter().map(|room: &Arc<dyn Room>| (room, close(&**room))).collect();
+            for (room, closing) in closing {
+                // Where there is no thread to be had, it is closed here.
+                let closed = closing.map_or_else(|_| Ok(room.close()), thread::ScopedJoinHandle::join);
+                if closed.is_err() {
+                    tracing::error!("a room could not be closed");
+                }
+            }
+        });
     }
 }
 
@@ -513,6 +537,7 @@ fn again(error: &RoomError) -> RoomError {
         RoomError::TooWeak { backend, wall, why, remedy } => {
             RoomError::TooWeak { backend, wall: *wall, why: why.clone(), remedy: remedy.clone() }
         }
+        RoomError::NotReady(fault) => RoomError::NotReady(fault.clone()),
         RoomError::BadJob(fault) => RoomError::BadJob(fault.clone()),
         RoomError::NoProgram { program } => RoomError::NoProgram { program: program.clone() },
         RoomError::Step { step, source } => {
@@ -540,7 +565,6 @@ mod tests {
             atomic::{AtomicBool, Ordering},
             mpsc,
         },
-        thread,
     };
     use toolgate_contract::{Job, Ran, TerminalSize};
     use toolgate_gate::Permit;
@@ -559,6 +583,8 @@ mod tests {
         name: String,
         is_alive: AtomicBool,
         closed: Arc<Mutex<Vec<String>>>,
+        /// Whoever else closes, and is waited for.
+        together: Option<Arc<Barrier>>,
     }
 
     impl Room for FakeRoom {
@@ -580,6 +606,7 @@ mod tests {
 
         fn close(&self) {
             self.is_alive.store(false, Ordering::SeqCst);
+            self.together.iter().for_each(|others| drop(others.wait()));
             self.closed.lock().unwrap().push(self.name.clone());
         }
     }
@@ -614,6 +641,7 @@ mod tests {
                 name: format!("{n}:{owner}"),
                 is_alive: AtomicBool::new(true),
                 closed: Arc::clone(&self.closed),
+                together: None,
             });
             self.opened.lock().unwrap().push(Arc::clone(&room));
             Ok(room)
@@ -679,6 +707,26 @@ mod tests {
     }
 
     const NONE: [&str; 0] = [];
+
+    #[test]
+    fn rooms_that_take_their_time_close_beside_each_other() {
+        let closed = Arc::new(Mutex::new(Vec::new()));
+        let together = Some(Arc::new(Barrier::new(2)));
+        let room = |name: &str| FakeRoom {
+            name: name.to_owned(),
+            is_alive: AtomicBool::new(true),
+            closed: Arc::clone(&closed),
+            together: together.clone(),
+        };
+        let rooms = ["a", "b"].map(|name| Arc::new(room(name)) as Arc<dyn Room>);
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            close_rooms(&rooms);
+            tell.send(())
+        });
+        told.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(closed.lock().unwrap().len(), 2);
+    }
 
     #[test]
     fn the_defaults_are_those_of_the_design() {

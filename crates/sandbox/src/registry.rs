@@ -170,6 +170,12 @@ impl RoomNote {
         self.write()
     }
 
+    /// Notes whose it is, where it was made ahead for nobody.
+    pub fn given_to(&mut self, owner: &str) -> io::Result<()> {
+        owner.clone_into(&mut self.room.owner);
+        self.write()
+    }
+
     /// Leaves the note where it is: the room would not go, and a sweep has to find it.
     pub fn leave(mut self) {
         self.stays = true;

@@ -64,6 +64,10 @@ pub trait Room: Send + Sync {
     /// What was written to its workspace, where writes go beside it; none for any other room. Nothing must run in it.
     fn changes(&self) -> io::Result<Option<Changes>>;
 
+    /// It was made ahead for nobody, and this is whose it is. Only for people, so there is nothing to fail; a backend that
+    /// makes none ahead has nothing to do.
+    fn given_to(&self, _owner: &str) {}
+
     /// Would it take another job?
     fn is_alive(&self) -> bool;
 
@@ -131,6 +135,9 @@ pub enum RoomError {
         /// How to get it.
         remedy: String,
     },
+    /// Something the backend needs is not there.
+    #[error("{}", .0.message)]
+    NotReady(Fault),
     /// The job asks for what no room gives.
     #[error("{}", .0.message)]
     BadJob(Fault),
@@ -168,7 +175,7 @@ impl From<RoomError> for Fault {
         };
         match error {
             RoomError::TooWeak { remedy, .. } => Fault::refused("wall_missing", message, remedy),
-            RoomError::BadJob(fault) => fault,
+            RoomError::BadJob(fault) | RoomError::NotReady(fault) => fault,
             RoomError::NoProgram { .. } => {
                 Fault::failed("program_not_found", message, "Use a program that is installed on this machine.")
             }

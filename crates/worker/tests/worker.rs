@@ -372,3 +372,16 @@ fn whoever_speaks_nonsense_is_not_listened_to() {
         assert_eq!((worker.wait().unwrap().code(), said), (Some(1), Vec::new()), "{nonsense:?}");
     }
 }
+
+#[test]
+fn a_worker_that_hangs_is_not_alive() {
+    let bench = Bench::new();
+    bench.check("echo there", Ending::Exited { code: 0 }, "there\n", "");
+    let pid = rustix::process::Pid::from_child(&bench.worker);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    assert!(eventually(|| !bench.room.is_alive()), "it answers though it is stopped");
+    assert!(bench.room.run(&permit(), &sh("echo there", ""), quiet()).is_err());
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    assert!(eventually(|| bench.room.is_alive()), "it answers again");
+    bench.check("echo there", Ending::Exited { code: 0 }, "there\n", "");
+}

@@ -22,14 +22,10 @@ use tokio::{
     runtime::Runtime,
 };
 
-use super::{
-    container::{DEPLOYMENT, INSTANCE},
-    too_weak,
-};
-use crate::{
-    room::{Missing, RoomError},
-    spec::Wall,
-};
+use toolgate_contract::Fault;
+
+use super::container::{DEPLOYMENT, INSTANCE};
+use crate::room::RoomError;
 
 /// How long the daemon may take for one answer, in seconds.
 const PATIENCE: u64 = 60;
@@ -55,17 +51,40 @@ impl Daemon {
         Ok(Self { socket: socket.to_owned(), runtime: Some(runtime) })
     }
 
+    /// Who answers, and where.
+    pub(super) fn version(&self) -> Result<String, RoomError> {
+        let found = self.ask(|docker| async move { docker.version().await })?;
+        let found = found.map_err(|error| failed("ask the daemon who it is", error))?;
+        let name = found.platform.map(|platform| platform.name).filter(|name| !name.is_empty());
+        let (name, version) = (name.unwrap_or_else(|| "Docker".into()), found.version.unwrap_or_default());
+        let api = found.api_version.unwrap_or_default();
+        Ok(format!("{name} {version}, API {api}, on {}", self.socket.display()))
+    }
+
     /// The id of an image: its digest, which no tag can move.
+    ///
+    /// A daemon remembers digests of what it pulled. An image that was made here and is named `name@sha256:..` is looked
+    /// for by what stands behind the name, which is its id.
     pub(super) fn image(&self, name: &str) -> Result<String, RoomError> {
+        if let Some(id) = self.inspect(name)? {
+            return Ok(id);
+        }
+        if let Some((_, digest)) = name.split_once('@')
+            && let Some(id) = self.inspect(digest)?
+        {
+            return Ok(id);
+        }
+        let message = format!("the daemon has no image `{name}`");
+        let remedy = format!("Build it with `toolgate images build`, or get it with `docker pull {name}`.");
+        Err(RoomError::NotReady(Fault::refused("image_missing", message, remedy)))
+    }
+
+    /// The id of an image, if the daemon knows it by this name.
+    fn inspect(&self, name: &str) -> Result<Option<String>, RoomError> {
         let asked = name.to_owned();
-        let found = self.ask(move |docker| async move { docker.inspect_image(&asked).await })?;
-        match found {
-            Ok(image) => image.id.ok_or_else(|| failed("find the image", "it has no id")),
-            Err(Error::DockerResponseServerError { status_code: 404, .. }) => {
-                let why = format!("there is no image `{name}`");
-                let remedy = format!("Get the image with `docker pull {name}`, or build it.");
-                Err(too_weak(Wall::Files, Missing { why, remedy }))
-            }
+        match self.ask(move |docker| async move { docker.inspect_image(&asked).await })? {
+            Ok(image) => image.id.map(Some).ok_or_else(|| failed("find the image", "it has no id")),
+            Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(None),
             Err(error) => Err(failed("find the image", error)),
         }
     }
@@ -164,9 +183,9 @@ impl Daemon {
     }
 
     fn absent(&self, error: &Error) -> RoomError {
-        let why = format!("the Docker daemon does not answer on `{}`: {error}", self.socket.display());
-        let remedy = "Start the daemon, let this user use its socket, or use another backend in the config.".into();
-        too_weak(Wall::Files, Missing { why, remedy })
+        let message = format!("the Docker daemon does not answer on `{}`: {error}", self.socket.display());
+        let remedy = "Start the daemon, let this user use its socket, or use another backend in the config.";
+        RoomError::NotReady(Fault::refused("docker_unavailable", message, remedy))
     }
 }
 

@@ -12,6 +12,7 @@ mod container;
 mod daemon;
 mod egress;
 mod image;
+mod ready;
 mod room;
 mod seccomp;
 mod sidecar;
@@ -33,6 +34,7 @@ use crate::{
 
 use daemon::Daemon;
 pub use image::{find_daemon, load_image};
+pub use ready::Readiness;
 use room::DockerRoom;
 
 /// How containers are made.
@@ -184,6 +186,7 @@ fn explain(error: RoomError) -> Missing {
     };
     match error {
         RoomError::TooWeak { remedy, .. } => Missing { why, remedy },
+        RoomError::NotReady(fault) => Missing { why, remedy: fault.remedy },
         _ => Missing { why, remedy: DOCTOR.into() },
     }
 }

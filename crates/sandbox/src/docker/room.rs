@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -18,7 +18,7 @@ use super::{
     container::{Cover, PRIVATE, Role, Wanted, limits},
     daemon::Started,
     egress::{self, WayOut},
-    missing_inside,
+    missing_inside, ready,
     sidecar::Beside,
     too_weak,
 };
@@ -44,7 +44,7 @@ pub(super) struct DockerRoom {
     way_out: Option<WayOut>,
     container: Option<String>,
     removed: AtomicBool,
-    note: Option<RoomNote>,
+    note: Mutex<Option<RoomNote>>,
     placeholders: Option<Placeholders>,
     house: Arc<House>,
 }
@@ -95,7 +95,7 @@ impl DockerRoom {
             way_out: None,
             container: Some(container),
             removed: AtomicBool::new(false),
-            note: Some(note),
+            note: Mutex::new(Some(note)),
             placeholders,
             house: house.clone(),
         };
@@ -125,6 +125,10 @@ impl DockerRoom {
                 Ok(())
             }
         }
+    }
+
+    fn note(&self) -> MutexGuard<'_, Option<RoomNote>> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn inside(&self) -> Result<&WorkerRoom, RoomError> {
@@ -176,6 +180,13 @@ impl Room for DockerRoom {
         Ok(None)
     }
 
+    fn given_to(&self, owner: &str) {
+        let noted = self.note().as_mut().map_or(Ok(()), |note| note.given_to(owner));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "a room that was made ahead is listed as nobody's");
+        }
+    }
+
     fn is_alive(&self) -> bool {
         self.has_its_way_out() && self.inside.as_ref().is_some_and(Room::is_alive)
     }
@@ -193,7 +204,7 @@ impl Drop for DockerRoom {
         self.inside = None;
         if !self.remove() {
             // The note and what is mounted stay with the container.
-            self.note.take().into_iter().for_each(RoomNote::leave);
+            self.note().take().into_iter().for_each(RoomNote::leave);
             self.placeholders.take().into_iter().for_each(Placeholders::leave);
         }
     }
@@ -215,15 +226,7 @@ fn check_possible(house: &House, spec: &RoomSpec) -> Result<(), RoomError> {
             "Use the workspace read-only, or use the backend `subprocess` for overlays.",
         );
     }
-    let worker = &house.settings.worker;
-    if !worker.is_file() {
-        return refuse(
-            Wall::Files,
-            format!("there is no worker at `{}`", worker.display()),
-            "Install `toolgate-worker` beside `toolgate`, or name it as `sandboxing.docker.worker` in the config.",
-        );
-    }
-    Ok(())
+    ready::worker(&house.settings.worker)
 }
 
 /// The runtime's own ids, or nobody's.

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Credit(Stream),
     /// Whoever was on the other side of the channel is gone, and nothing follows.
     Gone,
+    /// To the worker: is it there? From it: it is.
+    Ping,
 }
 
 /// A stream of a job. On a terminal, what is typed and what is said.
@@ -56,6 +58,7 @@ impl Kind {
             Self::Say => 2,
             Self::Resize => 3,
             Self::Gone => 4,
+            Self::Ping => 5,
             Self::Bytes(stream) => 0x10 + stream as u8,
             Self::Credit(stream) => 0x20 + stream as u8,
         }
@@ -63,7 +66,7 @@ impl Kind {
 
     fn of(number: u8) -> Option<Self> {
         let streams = Stream::ALL.into_iter().flat_map(|stream| [Self::Bytes(stream), Self::Credit(stream)]);
-        [Self::Open, Self::Order, Self::Say, Self::Resize, Self::Gone]
+        [Self::Open, Self::Order, Self::Say, Self::Resize, Self::Gone, Self::Ping]
             .into_iter()
             .chain(streams)
             .find(|kind| kind.number() == number)
@@ -136,7 +139,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let streams = Stream::ALL.into_iter().flat_map(|stream| [Kind::Bytes(stream), Kind::Credit(stream)]);
-        for kind in [Kind::Open, Kind::Order, Kind::Say, Kind::Resize, Kind::Gone].into_iter().chain(streams) {
+        let others = [Kind::Open, Kind::Order, Kind::Say, Kind::Resize, Kind::Gone, Kind::Ping];
+        for kind in others.into_iter().chain(streams) {
             let frame = Frame::new(kind, 0x0102_0304, b"abc".to_vec());
             let mut bytes = Vec::new();
             frame.write(&mut bytes).unwrap();
@@ -153,7 +157,7 @@ mod tests {
     fn what_is_no_frame_is_an_error_before_its_body_is_there() {
         let too_long = (MOST_BODY as u32 + 1).to_le_bytes();
         check(&[&too_long[..], &[4, 0, 0, 0, 0]].concat(), Err(io::ErrorKind::InvalidData), 9);
-        for kind in [5, 0x0F, 0x13, 0x23, 0xFF] {
+        for kind in [6, 0x0F, 0x13, 0x23, 0xFF] {
             check(&[0, 0, 0, 0, kind, 0, 0, 0, 0], Err(io::ErrorKind::InvalidData), 9);
         }
         assert!(Frame::new(Kind::Say, 0, vec![0; MOST_BODY + 1]).write(&mut Vec::new()).is_err());

@@ -6,7 +6,7 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread::JoinHandle,
@@ -29,6 +29,10 @@ use crate::process::wire::{self, News, Opened, Order, Plan, Word};
 
 /// How long a worker may take to make its room.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a worker may take to say that it is there.
+const HUNG: Duration = Duration::from_secs(5);
+/// Whoever was heard so lately is there.
+const LATELY: Duration = Duration::from_secs(2);
 
 /// From the worker, once.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,6 +54,9 @@ struct Shared {
     wishes: Mutex<Vec<Wish>>,
     wake: OwnedFd,
     ended: AtomicBool,
+    /// When the worker last said anything but the bytes of a job.
+    last: Mutex<Instant>,
+    heard: Condvar,
 }
 
 #[derive(Debug)]
@@ -85,7 +92,13 @@ impl Link {
         mux.send(&Frame::of(Kind::Open, 0, plan)?)?;
         let told = hear(&mut mux)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(Shared { wishes: Mutex::default(), wake, ended: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            wishes: Mutex::default(),
+            wake,
+            ended: AtomicBool::new(false),
+            last: Mutex::new(Instant::now()),
+            heard: Condvar::new(),
+        });
         let of_thread = shared.clone();
         let thread = std::thread::Builder::new().name("room-link".into()).spawn(move || {
             // Why it ended matters to nobody: every job on it is lost, and is told so by the end of its socket.
@@ -133,9 +146,24 @@ impl Link {
         Ok(())
     }
 
-    /// Does the worker still listen?
-    pub(crate) fn is_alive(&self) -> bool {
+    /// Is the worker there, as far as is known?
+    fn is_alive(&self) -> bool {
         !self.shared.ended.load(Ordering::Acquire)
+    }
+
+    /// Does the worker answer? One that was heard lately is not asked.
+    pub(crate) fn answers(&self) -> bool {
+        let asked = Instant::now();
+        let last = self.shared.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() < LATELY {
+            return self.is_alive();
+        }
+        drop(last);
+        self.shared.wish(Wish::Send(Frame::new(Kind::Ping, 0, Vec::new())));
+        let last = self.shared.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_silent = |last: &mut Instant| *last < asked && self.is_alive();
+        let waited = self.shared.heard.wait_timeout_while(last, HUNG, is_silent);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 >= asked && self.is_alive()
     }
 
     /// Closes the stream: the worker ends everything. Waits until this side is done with it.
@@ -187,6 +215,15 @@ impl Shared {
         let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
         self.ended.store(true, Ordering::Release);
         wishes.clear();
+        drop(wishes);
+        // Whoever waits for an answer looks again.
+        let _last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        self.heard.notify_all();
+    }
+
+    fn note_that_it_spoke(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.heard.notify_all();
     }
 
     fn serve(&self, mut mux: Mux) -> io::Result<()> {
@@ -206,7 +243,10 @@ impl Shared {
                             mux.send(&Frame::new(Kind::Gone, number, Vec::new()))?;
                         }
                     },
-                    Happened::Frame(frame) => hear_of(&mut mux, &frame)?,
+                    Happened::Frame(frame) => {
+                        self.note_that_it_spoke();
+                        hear_of(&mut mux, &frame)?;
+                    }
                 }
             }
         }
@@ -235,6 +275,7 @@ fn hear_of(mux: &mut Mux, frame: &Frame) -> io::Result<()> {
     match frame.kind {
         Kind::Say => mux.pass_on(frame.channel, &frame.read::<News>()?),
         Kind::Gone => mux.gone(frame.channel),
+        Kind::Ping => {}
         Kind::Open | Kind::Order | Kind::Resize | Kind::Bytes(_) | Kind::Credit(_) => {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame comes out of turn"));
         }

@@ -177,6 +177,7 @@ impl Worker {
                     let _ = rustix::termios::tcsetwinsize(terminal, winsize(frame.read()?));
                 }
             }
+            Kind::Ping => self.mux.send(&Frame::new(Kind::Ping, 0, Vec::new()))?,
             // Nobody waits for the job: its init reads the end, and ends it.
             Kind::Gone => self.forget(number),
             Kind::Open | Kind::Bytes(_) | Kind::Credit(_) => {

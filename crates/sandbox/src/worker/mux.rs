@@ -228,7 +228,7 @@ impl Mux {
             match frame.kind {
                 Kind::Bytes(stream) => self.take(frame.channel, stream, &frame.body)?,
                 Kind::Credit(stream) => self.allow(frame.channel, stream, &frame.body)?,
-                Kind::Open | Kind::Order | Kind::Say | Kind::Resize | Kind::Gone => {
+                Kind::Open | Kind::Order | Kind::Say | Kind::Resize | Kind::Gone | Kind::Ping => {
                     happened.push(Happened::Frame(frame));
                     break;
                 }

@@ -177,7 +177,7 @@ impl Room for WorkerRoom {
     }
 
     fn is_alive(&self) -> bool {
-        !self.closed.load(Ordering::Acquire) && self.link.is_alive()
+        !self.closed.load(Ordering::Acquire) && self.link.answers()
     }
 
     fn close(&self) {
