@@ -1,12 +1,14 @@
-//! Opens a room and keeps a job running in it until somebody kills this program: `hold_room STATE TIER WORKSPACE PROBE`.
+//! Opens a room and keeps a job running in it until somebody kills this program: `hold_room STATE KIND WORKSPACE PROBE`.
 //!
-//! The escape suite kills it in the middle and looks for what stayed.
+//! The escape suite kills it in the middle and looks for what stayed. A container's owner is the name of the directory the
+//! workspace is in; its daemon and worker are named in the environment.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -14,29 +16,36 @@ use std::{
 use toolgate_contract::{Files, Job, JobLimits, Needs, Network};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
-    Backend, Egress, Io, ProcessBackend, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec,
+    Backend, DockerBackend, Egress, Io, ProcessBackend, RoomError, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode,
+    WorkspaceSpec,
 };
 
+#[path = "../tests/common/docker.rs"]
+#[expect(dead_code, reason = "the tests ask a daemon more")]
+mod docker;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let [state, tier, workspace, probe] =
+    let [state, kind, workspace, probe] =
         env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "four words")?;
-    let tier = if tier == "namespaces" { Tier::Namespaces } else { Tier::Landlock };
+    let (backend, tier) = match kind.as_str() {
+        "container" => (container(state.as_ref())?, TierChoice::Best),
+        "namespaces" => (process(state.as_ref())?, TierChoice::Only(Tier::Namespaces)),
+        _ => (process(state.as_ref())?, TierChoice::Only(Tier::Landlock)),
+    };
     let probe = PathBuf::from(probe);
     let bin = probe.parent().ok_or("the probe lies in a directory")?.to_owned();
+    let workspace = PathBuf::from(workspace);
+    let scene = workspace.parent().and_then(Path::file_name).ok_or("the workspace lies in a directory")?;
+    let owner = scene.to_string_lossy().into_owned();
     let spec = RoomSpec {
-        workspace: Some(WorkspaceSpec {
-            path: workspace.into(),
-            mode: WorkspaceMode::ReadWrite,
-            protected: Vec::new(),
-        }),
+        workspace: Some(WorkspaceSpec { path: workspace, mode: WorkspaceMode::ReadWrite, protected: Vec::new() }),
         visible: vec![bin],
         egress: Egress::Deny,
-        tier: TierChoice::Only(tier),
+        tier,
         accepted_gaps: BTreeSet::from([Wall::Metadata]),
         ..RoomSpec::bare()
     };
-    let backend = ProcessBackend::open(state.as_ref())?;
-    let room = backend.open(&spec, "holder")?;
+    let room = backend.open(&spec, &owner)?;
     let needs = Needs { files: Files::Write, network: Network::None, exec: true, secrets: false };
     // One job that stays, and one that leaves a daemon behind and stays as well.
     let jobs: [&[&str]; 2] = [&["sleep", "60"], &["stubborn", "60"]];
@@ -59,4 +68,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(std::io::stdout(), "running")
     })?;
     Ok(())
+}
+
+fn process(state: &Path) -> Result<Arc<dyn Backend>, RoomError> {
+    Ok(Arc::new(ProcessBackend::open(state)?))
+}
+
+fn container(state: &Path) -> Result<Arc<dyn Backend>, Box<dyn std::error::Error>> {
+    Ok(Arc::new(DockerBackend::open(state, docker::Daemon::find()?.settings())?))
 }

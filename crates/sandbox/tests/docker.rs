@@ -7,8 +7,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -26,11 +26,14 @@ use toolgate_sandbox::{
     RoomSpec, Rooms, Source, WorkspaceMode, WorkspaceSpec,
 };
 
-const IMAGE: &str = "toolgate-test:busybox";
+#[path = "common/docker.rs"]
+mod common;
+
+use common::Daemon;
 
 /// A daemon, an image on it, and a backend.
 struct Bench {
-    socket: PathBuf,
+    daemon: Daemon,
     dir: tempfile::TempDir,
     backend: DockerBackend,
 }
@@ -42,17 +45,19 @@ impl Bench {
     }
 
     fn with(change: impl FnOnce(&mut DockerSettings)) -> Option<Self> {
-        let Some(socket) = env::var_os("TOOLGATE_TEST_DOCKER").map(PathBuf::from) else {
-            eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
-            return None;
+        let daemon = match Daemon::find() {
+            Ok(daemon) => daemon,
+            Err(why) => {
+                eprintln!("SKIPPED: {why}");
+                return None;
+            }
         };
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        import_image(&socket);
-        let mut settings = settings(&socket);
+        let mut settings = daemon.settings();
         change(&mut settings);
         let backend = DockerBackend::open(&dir.path().join("data"), settings).unwrap();
-        Some(Self { socket, dir, backend })
+        Some(Self { daemon, dir, backend })
     }
 
     fn bare(&self) -> Arc<dyn Room> {
@@ -75,85 +80,8 @@ impl Bench {
     }
 }
 
-fn settings(socket: &Path) -> DockerSettings {
-    DockerSettings {
-        socket: socket.to_owned(),
-        image: IMAGE.into(),
-        worker: worker(),
-        memory_limit: 128 << 20,
-        cpu_limit: 1_000_000_000,
-        pids_limit: 64,
-        tmpfs_size: 16 << 20,
-        auto_remove: true,
-        runtime: None,
-        dns_allowed: true,
-        loopback_allowed: true,
-        furnisher: Furnisher::ByRights,
-        sidecar_memory: 64 << 20,
-        sidecar_cpu: 500_000_000,
-        sidecar_pids: 32,
-        sidecar_tmpfs: 8 << 20,
-    }
-}
-
-/// The worker, linked so that it needs nothing of an image.
-fn worker() -> PathBuf {
-    let suite = env::current_exe().unwrap();
-    let built = suite.parent().unwrap().parent().unwrap().join("toolgate-worker");
-    let cargo = Command::new(env!("CARGO"))
-        .args(["rustc", "-q", "-p", "toolgate-worker", "--bin", "toolgate-worker"])
-        .args(["--", "-C", "target-feature=+crt-static"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(cargo.unwrap().success(), "the worker is not built");
-    built
-}
-
-/// Asks the daemon, in its own words.
-fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String) {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let head = format!(
-        "{method} /v1.41{path} HTTP/1.0\r\nContent-Type: application/x-tar\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, answer)
-}
-
-/// An image of one static program.
-fn import_image(socket: &Path) {
-    if ask(socket, "GET", &format!("/images/{IMAGE}/json"), b"").0 == 200 {
-        return;
-    }
-    let root = tempfile::tempdir().unwrap();
-    let bin = root.path().join("bin");
-    fs::create_dir(&bin).unwrap();
-    fs::copy("/bin/busybox", bin.join("busybox")).unwrap();
-    for name in Command::new("/bin/busybox").arg("--list").output().unwrap().stdout.lines() {
-        let name = name.unwrap();
-        if name != "busybox" {
-            std::os::unix::fs::symlink("busybox", bin.join(name)).unwrap();
-        }
-    }
-    let tar = Command::new("tar").arg("-C").arg(root.path()).args(["-c", "."]).output().unwrap();
-    let (status, answer) = ask(socket, "POST", "/images/create?fromSrc=-&repo=toolgate-test&tag=busybox", &tar.stdout);
-    assert_eq!(status, 200, "{answer}");
-}
-
-/// The containers that carry this label, running or not.
-fn containers(socket: &Path, label: &str) -> Vec<String> {
-    let (_, answer) =
-        ask(socket, "GET", &format!("/containers/json?all=1&filters=%7B%22label%22%3A%5B%22{label}%22%5D%7D"), b"");
-    answer.split("\"Id\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
-}
-
-fn is_running(socket: &Path, container: &str) -> bool {
-    ask(socket, "GET", &format!("/containers/{container}/json"), b"").1.contains("\"Running\":true")
+fn is_running(daemon: &Daemon, container: &str) -> bool {
+    daemon.ask("GET", &format!("/containers/{container}/json"), b"").1.contains("\"Running\":true")
 }
 
 fn permit() -> Permit {
@@ -257,8 +185,8 @@ fn every_option_is_found_inside() {
         gaps: Vec::new(),
     };
     assert_eq!(run(&*room, "true").receipt, expected);
-    let container = containers(&bench.socket, &format!("toolgate.owner%3D{}", bench.name())).remove(0);
-    let options = ask(&bench.socket, "GET", &format!("/containers/{container}/json"), b"").1;
+    let container = bench.daemon.containers(&format!("toolgate.owner={}", bench.name())).remove(0);
+    let options = bench.daemon.ask("GET", &format!("/containers/{container}/json"), b"").1;
     for option in [
         "\"NetworkMode\":\"none\"",
         "\"IpcMode\":\"private\"",
@@ -383,18 +311,18 @@ fn a_terminal_is_typed_into_and_resized() {
 #[test]
 fn a_container_that_died_is_noticed_and_replaced() {
     let Some(bench) = Bench::new() else { return };
-    let Bench { socket, dir: _dir, backend } = bench;
+    let Bench { daemon, dir: _dir, backend } = bench;
     let rooms = Rooms::new(Arc::new(backend), Lifecycle::default(), Arc::new(Monotonic::default()));
     let owner = Owner { agent: format!("mortal-{}", std::process::id()), task: None };
-    let label = format!("toolgate.owner%3D{}", owner.agent);
+    let label = format!("toolgate.owner={}", owner.agent);
     let first = rooms.lease(&owner, &RoomSpec::bare()).unwrap();
     assert_eq!(says(&*first, "echo alive"), "alive\n");
-    let before = containers(&socket, &label);
+    let before = daemon.containers(&label);
     assert_eq!(before.len(), 1);
     thread::scope(|scope| {
         let lost = scope.spawn(|| run(&*first, "sleep 987").ending);
         assert!(eventually(|| says(&*first, "ps | grep -c '[9]87' || true") != "0\n"));
-        assert_eq!(ask(&socket, "POST", &format!("/containers/{}/kill", before[0]), b"").0, 204);
+        assert_eq!(daemon.ask("POST", &format!("/containers/{}/kill", before[0]), b"").0, 204);
         assert_eq!(lost.join().unwrap(), Ending::RoomLost);
     });
     assert!(eventually(|| !first.is_alive()));
@@ -403,7 +331,7 @@ fn a_container_that_died_is_noticed_and_replaced() {
     assert_eq!(says(&*second, "echo alive"), "alive\n");
     drop(second);
     rooms.close_all();
-    assert!(eventually(|| containers(&socket, &label).is_empty()), "a container stays");
+    assert!(eventually(|| daemon.containers(&label).is_empty()), "a container stays");
 }
 
 /// Not a test: what [`orphans_of_this_deployment_are_removed_and_no_others`] kills.
@@ -411,7 +339,7 @@ fn a_container_that_died_is_noticed_and_replaced() {
 #[ignore = "holds a container until it is killed"]
 fn hold_a_container() {
     let data = PathBuf::from(env::var_os("HOLD_DATA").unwrap());
-    let mut settings = settings(&PathBuf::from(env::var_os("TOOLGATE_TEST_DOCKER").unwrap()));
+    let mut settings = Daemon::find().unwrap().settings();
     // So that something is left to be found.
     settings.auto_remove = false;
     let backend = DockerBackend::open(&data, settings).unwrap();
@@ -432,9 +360,9 @@ fn orphan(bench: &Bench, data: &Path, owner: &str) -> String {
         .unwrap();
     let said = BufReader::new(holder.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(said.into_iter().any(|line| line.contains("holding")));
-    let held = containers(&bench.socket, &format!("toolgate.owner%3D{owner}"));
+    let held = bench.daemon.containers(&format!("toolgate.owner={owner}"));
     assert_eq!(held.len(), 1);
-    assert!(is_running(&bench.socket, &held[0]));
+    assert!(is_running(&bench.daemon, &held[0]));
     holder.kill().unwrap();
     holder.wait().unwrap();
     held[0].clone()
@@ -449,14 +377,14 @@ fn orphans_of_this_deployment_are_removed_and_no_others() {
     let orphans = [orphan(&bench, &ours, &word("ours")), orphan(&bench, &theirs, &word("theirs"))];
     // Whoever dies takes along what runs in its containers, before anybody cleans up.
     for orphan in &orphans {
-        assert!(eventually(|| !is_running(&bench.socket, orphan)), "{orphan} still runs");
+        assert!(eventually(|| !is_running(&bench.daemon, orphan)), "{orphan} still runs");
     }
     assert_eq!(bench.backend.reconcile().unwrap(), 1);
-    let left = |who: &str| containers(&bench.socket, &format!("toolgate.owner%3D{}", word(who))).len();
+    let left = |who: &str| bench.daemon.containers(&format!("toolgate.owner={}", word(who))).len();
     assert_eq!((left("ours"), left("theirs"), left("living")), (0, 1, 1));
     assert_eq!(says(&*mine, "echo alive"), "alive\n");
     // The other deployment cleans up when it comes back.
-    drop(DockerBackend::open(&theirs, settings(&bench.socket)).unwrap());
+    drop(DockerBackend::open(&theirs, bench.daemon.settings()).unwrap());
     assert_eq!((left("theirs"), left("living")), (0, 1));
     drop(mine);
     // The daemon was told; it may still be at it.
@@ -486,12 +414,14 @@ fn refused(backend: &DockerBackend, spec: &RoomSpec) -> (String, String) {
 fn what_is_missing_is_named_and_nothing_else_is_used() {
     let dir = tempfile::tempdir().unwrap();
     let nowhere = dir.path().join("no.sock");
-    let here = env::current_exe().unwrap();
+    let worker = dir.path().join("worker");
+    // Sixty-four bits, lowest byte first, and nothing that would have to be loaded.
+    fs::write(&worker, [&[0x7F, b'E', b'L', b'F', 2, 1][..], &[0; 58]].concat()).unwrap();
     let bare = RoomSpec::bare();
     let settings = DockerSettings {
         socket: nowhere.clone(),
         image: "absent:1".into(),
-        worker: here,
+        worker,
         memory_limit: 1 << 30,
         cpu_limit: 1_000_000_000,
         pids_limit: 64,
@@ -507,22 +437,24 @@ fn what_is_missing_is_named_and_nothing_else_is_used() {
         sidecar_tmpfs: 8 << 20,
     };
     let open = |settings: &DockerSettings| DockerBackend::open(&dir.path().join("data"), settings.clone()).unwrap();
-    let check = |settings: &DockerSettings, spec: &RoomSpec, expected: &str| {
+    let check = |settings: &DockerSettings, spec: &RoomSpec, expected: &str, said: &str| {
         let (code, message) = refused(&open(settings), spec);
-        assert_eq!(code, "wall_missing");
-        assert!(message.contains(expected), "{message}");
+        assert_eq!(code, expected);
+        assert!(message.contains(said), "{message}");
     };
-    check(&settings, &bare, &format!("the Docker daemon does not answer on `{}`", nowhere.display()));
+    check(&settings, &bare, "docker_unavailable", &format!("the Docker daemon does not answer on `{}`", nowhere.display()));
     let absent = DockerSettings { worker: dir.path().join("worker"), ..settings.clone() };
-    check(&absent, &bare, "there is no worker at");
+    check(&absent, &bare, "worker_missing", "there is no worker at");
+    let dynamic = DockerSettings { worker: env::current_exe().unwrap(), ..settings.clone() };
+    check(&dynamic, &bare, "worker_not_static", "wants libraries");
     let opening = RoomSpec { egress: Egress::to(vec!["example.com:443".into()]), ..bare.clone() };
-    check(&settings, &opening, "`network`");
+    check(&settings, &opening, "docker_unavailable", "does not answer");
     let workspace = WorkspaceSpec { path: dir.path().to_owned(), mode: WorkspaceMode::Overlay, protected: Vec::new() };
-    check(&settings, &RoomSpec { workspace: Some(workspace), ..bare.clone() }, "cannot go beside it");
+    check(&settings, &RoomSpec { workspace: Some(workspace), ..bare.clone() }, "wall_missing", "cannot go beside it");
     let Some(bench) = Bench::with(|settings| settings.image = "absent:1".into()) else { return };
     let (code, message) = refused(&bench.backend, &bare);
-    assert_eq!(code, "wall_missing");
-    assert!(message.contains("there is no image `absent:1`"), "{message}");
+    assert_eq!(code, "image_missing");
+    assert!(message.contains("no image `absent:1`"), "{message}");
     let Some(bench) = Bench::with(|settings| settings.runtime = Some("no-such-runtime".into())) else { return };
     assert_eq!(refused(&bench.backend, &bare).0, "room_failed");
 }

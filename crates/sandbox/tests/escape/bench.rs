@@ -20,6 +20,8 @@ use toolgate_sandbox::{
 };
 
 use crate::{
+    container,
+    docker::Daemon,
     probe,
     said::{Ended, Said},
     skipped,
@@ -28,14 +30,40 @@ use crate::{
 /// What the canary holds. If a room shows it, something is open.
 pub(crate) const SECRET: &str = "canary-7f3a91 sings outside";
 
-/// Runs a case in a room of one tier, then looks at the canary.
-pub(crate) fn in_tier(tier: Tier, case: fn(&Bench)) {
-    let bench = Bench::new(tier);
+/// The kinds of room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Namespaces,
+    Landlock,
+    Container,
+}
+
+impl Kind {
+    /// As receipts and tests call it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespaces => Tier::Namespaces.as_str(),
+            Self::Landlock => Tier::Landlock.as_str(),
+            Self::Container => "container",
+        }
+    }
+}
+
+/// Runs a case in a room of one kind, then looks at the canary.
+pub(crate) fn in_room(kind: Kind, case: fn(&Bench)) {
+    let daemon = match kind {
+        Kind::Namespaces | Kind::Landlock => None,
+        Kind::Container => match container::daemon() {
+            Some(daemon) => Some(daemon),
+            None => return,
+        },
+    };
+    let bench = Bench::new(kind, daemon);
     match bench.backend.open(&RoomSpec { workspace: None, ..bench.spec() }, "escape") {
         Ok(room) => room.close(),
         Err(RoomError::TooWeak { wall, why, .. }) => {
-            assert!(!bench.machine_has_it(), "this machine has what a room of tier {} takes: {why}", tier.as_str());
-            return skipped(format!("no room of tier {} here: {} ({why})", tier.as_str(), wall.as_str()));
+            assert!(!bench.machine_has_it(), "this machine has what a room of kind {} takes: {why}", kind.as_str());
+            return skipped(format!("no room of kind {} here: {} ({why})", kind.as_str(), wall.as_str()));
         }
         Err(error) => panic!("a bare room cannot be opened: {error:?}"),
     }
@@ -44,10 +72,12 @@ pub(crate) fn in_tier(tier: Tier, case: fn(&Bench)) {
     assert_eq!(tree(&bench.outside()), before, "something outside was changed");
 }
 
-/// A backend of one tier and its scene.
+/// A backend of one kind of rooms and its scene.
 pub(crate) struct Bench {
-    pub(crate) tier: Tier,
-    pub(crate) backend: ProcessBackend,
+    pub(crate) kind: Kind,
+    pub(crate) backend: Arc<dyn Backend>,
+    /// Who makes the containers.
+    pub(crate) daemon: Option<Daemon>,
     /// A word nobody else has, to find the case's processes by.
     pub(crate) marker: String,
     scene: TempDir,
@@ -55,7 +85,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// The scene, without a room.
-    pub(crate) fn new(tier: Tier) -> Self {
+    fn new(kind: Kind, daemon: Option<Daemon>) -> Self {
         let scene = TempDir::with_prefix_in("toolgate-escape-", base()).expect("a place for the scene");
         let marker = scene.path().file_name().expect("it has a name").to_string_lossy().into_owned();
         open_to_all(scene.path(), 0o755);
@@ -65,21 +95,34 @@ impl Bench {
         }
         fs::write(scene.path().join("outside/canary"), SECRET).expect("a canary");
         open_to_all(&scene.path().join("outside/canary"), 0o666);
-        fs::copy(probe::built(), scene.path().join("bin/probe")).expect("a probe");
-        let backend = ProcessBackend::open(&scene.path().join("state")).expect("a backend");
-        Self { tier, backend, marker, scene }
+        // An image has no libraries for a program of this machine.
+        let built = if daemon.is_some() { probe::built_for_images() } else { probe::built() };
+        fs::copy(built, scene.path().join("bin/probe")).expect("a probe");
+        let backend = deployment(daemon.as_ref(), &scene.path().join("state"));
+        Self { kind, backend, daemon, marker, scene }
     }
 
-    /// Could there be rooms of this tier here? Found by trying, without the backend: where it could and does not, the
+    /// Another deployment of the same kind.
+    pub(crate) fn deployment(&self, state: &Path) -> Arc<dyn Backend> {
+        deployment(self.daemon.as_ref(), state)
+    }
+
+    /// Could there be rooms of this kind here? Found by trying, without the backend: where it could and does not, the
     /// cases have failed and are not skipped.
     fn machine_has_it(&self) -> bool {
-        match self.tier {
-            Tier::Namespaces => !self.control(&["alone", "status"]).names().contains(&"own namespaces"),
+        match self.kind {
+            Kind::Namespaces => !self.control(&["alone", "status"]).names().contains(&"own namespaces"),
             // From this version on signals and sockets can be kept in a room.
-            Tier::Landlock => match self.control(&["landlock"]).of("version") {
-                Ended::Ok(version) => version.parse::<u32>().is_ok_and(|version| version >= 6),
-                Ended::Errno(_) | Ended::Signal(_) => false,
-            },
+            Kind::Landlock => self.has_landlock(6),
+            // The daemon answers. A job in a container has Landlock's walls as well.
+            Kind::Container => self.has_landlock(6),
+        }
+    }
+
+    fn has_landlock(&self, least: u32) -> bool {
+        match self.control(&["landlock"]).of("version") {
+            Ended::Ok(version) => version.parse::<u32>().is_ok_and(|version| version >= least),
+            Ended::Errno(_) | Ended::Signal(_) => false,
         }
     }
 
@@ -103,9 +146,14 @@ impl Bench {
         text(&self.scene.path().join("bin/probe"))
     }
 
-    /// Is this the tier with a file tree, processes and a network of its own?
+    /// Has a room of this kind a file tree, processes and a network of its own?
     pub(crate) fn has_namespaces(&self) -> bool {
-        self.tier == Tier::Namespaces
+        self.kind != Kind::Landlock
+    }
+
+    /// Is it a container, whose file tree is not the machine's?
+    pub(crate) fn is_container(&self) -> bool {
+        self.kind == Kind::Container
     }
 
     /// A room with the workspace to write to, the probe to run, and no network.
@@ -117,7 +165,11 @@ impl Bench {
                 protected: Vec::new(),
             }),
             visible: vec![self.scene.path().join("bin")],
-            tier: TierChoice::Only(self.tier),
+            tier: match self.kind {
+                Kind::Namespaces => TierChoice::Only(Tier::Namespaces),
+                Kind::Landlock => TierChoice::Only(Tier::Landlock),
+                Kind::Container => TierChoice::Best,
+            },
             // Without namespaces there is no room that holds modes and times; `e08_too_weak` has the refusal.
             accepted_gaps: if self.has_namespaces() { BTreeSet::new() } else { BTreeSet::from([Wall::Metadata]) },
             ..RoomSpec::bare()
@@ -178,6 +230,13 @@ impl Bench {
     /// Processes of this case that are still there.
     pub(crate) fn survivors(&self) -> Vec<String> {
         crate::host::processes_with(&self.marker)
+    }
+}
+
+fn deployment(daemon: Option<&Daemon>, state: &Path) -> Arc<dyn Backend> {
+    match daemon {
+        Some(daemon) => Arc::new(container::backend(daemon, state)),
+        None => Arc::new(ProcessBackend::open(state).expect("a backend")),
     }
 }
 

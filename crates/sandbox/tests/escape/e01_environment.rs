@@ -9,7 +9,7 @@ use crate::{bench::run, said::Said};
 const KNOWN: [&str; 12] =
     ["HOME", "PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "USER", "LOGNAME", "SHELL", "PWD", "TZ", "MARKER"];
 
-in_both_tiers! {
+in_every_room! {
     /// E-01. The suite's own environment has names of its own, and none of them arrives.
     fn nothing_of_the_runtimes(bench) {
         let said = bench.probe(&["env"]);

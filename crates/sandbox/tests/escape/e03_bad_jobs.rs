@@ -6,7 +6,7 @@ use toolgate_sandbox::{Io, RoomError};
 
 use crate::bench::run;
 
-in_both_tiers! {
+in_every_room! {
     /// E-03.
     fn variables(bench) {
         let room = bench.room();

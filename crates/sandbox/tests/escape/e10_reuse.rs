@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use toolgate_contract::JobLimits;
-use toolgate_sandbox::ProcessBackend;
 
 use crate::{
     bench::{Bench, run, text, within},
@@ -16,7 +15,7 @@ fn places(bench: &Bench, room: &dyn toolgate_sandbox::Room) -> Vec<String> {
     vec![format!("{}/left", said.ok("HOME")), format!("{}/left", said.ok("TMPDIR"))]
 }
 
-in_both_tiers! {
+in_every_room! {
     /// E-10. Another room does not see what one room left in its private directories.
     fn files_of_another_room(bench) {
         let (one, other) = (bench.room(), bench.room());
@@ -58,7 +57,7 @@ in_both_tiers! {
     fn a_sweep_of_another_deployment(bench) {
         let state = bench.workspace().with_extension("other-state");
         let room = bench.room();
-        drop(ProcessBackend::open(&state).expect("another deployment"));
+        drop(bench.deployment(&state));
         toolgate_sandbox::registry::sweep(&state).expect("a sweep");
         toolgate_sandbox::registry::sweep(text(&bench.workspace().with_file_name("state")).as_ref()).expect("a sweep");
         bench.probe_in(&*room, &["status"]);

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use crate::bench::{SECRET, text};
 
-in_both_tiers! {
+in_every_room! {
     /// F-01.
     fn a_file_next_to_the_workspace(bench) {
         let canary = bench.canary();

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use crate::bench::text;
 
-in_both_tiers! {
+in_every_room! {
     /// F-03. Files with a name nobody uses, made empty; the host looks for each afterwards.
     fn a_new_file_in_the_system(bench) {
         let name = format!("{}.planted", bench.marker);

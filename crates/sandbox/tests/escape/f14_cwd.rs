@@ -6,7 +6,7 @@ use toolgate_contract::JobLimits;
 
 use crate::bench::{open_to_all, run, text};
 
-in_both_tiers! {
+in_every_room! {
     /// F-14.
     fn a_directory_elsewhere(bench) {
         let workspace = bench.workspace();

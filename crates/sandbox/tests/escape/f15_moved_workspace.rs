@@ -3,11 +3,10 @@
 use std::{fs, os::unix::fs::symlink};
 
 use toolgate_contract::JobLimits;
-use toolgate_sandbox::Backend;
 
 use crate::bench::run;
 
-in_both_tiers! {
+in_every_room! {
     /// F-15, before the room is made.
     fn before_it_is_opened(bench) {
         let spec = bench.spec();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use toolgate_sandbox::{Backend, RoomError, Wall, WorkspaceMode};
+use toolgate_sandbox::{RoomError, Wall, WorkspaceMode};
 
 use crate::{
     bench::{Bench, tree},
@@ -42,7 +42,7 @@ fn change(bench: &Bench, changes: &[&str]) -> Option<Said> {
 const REFUSED: [i32; 7] =
     [libc::EROFS, libc::EBUSY, libc::EXDEV, libc::EACCES, libc::EPERM, libc::EEXIST, libc::ENOTEMPTY];
 
-in_both_tiers! {
+in_every_room! {
     /// F-16.
     fn names_that_are_not_there_yet(bench) {
         let said = change(bench, &[

@@ -20,7 +20,7 @@ fn kept(bench: &Bench) {
     open_to_all(&bench.workspace().join("kept"), 0o666);
 }
 
-in_both_tiers! {
+in_every_room! {
     /// F-17. No job is started that could write the new one.
     fn between_two_jobs(bench) {
         if !bench.has_namespaces() {

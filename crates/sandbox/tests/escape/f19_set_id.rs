@@ -17,7 +17,7 @@ fn no_bits(bench: &Bench) {
     assert!(with_bits.is_empty(), "on the host: {with_bits:?}");
 }
 
-in_both_tiers! {
+in_every_room! {
     /// F-19.
     fn the_bit_is_not_set(bench) {
         fs::copy(bench.probe_path(), bench.workspace().join("program")).expect("a program");

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::FileTypeExt};
 
-in_both_tiers! {
+in_every_room! {
     /// F-20.
     fn disks_and_memory(bench) {
         fs::create_dir(bench.workspace().join("devices")).expect("a directory");

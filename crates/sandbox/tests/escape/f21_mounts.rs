@@ -2,7 +2,7 @@
 
 use crate::{host::mounts as mounts_here, said::FILTERED};
 
-in_both_tiers! {
+in_every_room! {
     /// F-21.
     fn mounts(bench) {
         let before = mounts_here();

@@ -15,7 +15,7 @@ pub(crate) fn room_user(bench: &Bench, room: &dyn toolgate_sandbox::Room) -> u32
     said.number("own user") as u32
 }
 
-in_both_tiers! {
+in_every_room! {
     /// F-24.
     fn doors_to_other_roots(bench) {
         let canary = bench.canary();

@@ -1,6 +1,6 @@
 //! F-26, F-27, N-25: nothing was left open.
 
-in_both_tiers! {
+in_every_room! {
     /// F-26.
     fn three_descriptors(bench) {
         let said = bench.probe(&["fds"]);

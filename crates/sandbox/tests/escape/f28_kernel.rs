@@ -2,7 +2,7 @@
 
 use crate::said::REFUSALS;
 
-in_both_tiers! {
+in_every_room! {
     /// F-28.
     fn memory(bench) {
         bench.probe(&["kernel-memory"]).all_refused();

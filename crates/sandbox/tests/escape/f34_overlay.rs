@@ -3,11 +3,16 @@
 use std::fs;
 
 use toolgate_contract::JobLimits;
-use toolgate_sandbox::{Backend, RoomError, WorkspaceMode};
+use toolgate_sandbox::{RoomError, WorkspaceMode};
 
-use crate::bench::{run, tree};
+use crate::bench::{Bench, Kind, run, tree};
 
-in_both_tiers! {
+/// The daemon has no workspace whose writes go beside it.
+fn has_overlays(bench: &Bench) -> bool {
+    bench.kind == Kind::Namespaces
+}
+
+in_every_room! {
     /// F-34. Written, deleted, moved: the directory itself stays as it was, also when the room is lost.
     fn writes_stay_beside_it(bench) {
         let workspace = bench.workspace();
@@ -16,7 +21,7 @@ in_both_tiers! {
         fs::write(workspace.join("dir/inner"), "as it was").expect("a file");
         let before = tree(&workspace);
         let spec = bench.spec_with(WorkspaceMode::Overlay, &[]);
-        if !bench.has_namespaces() {
+        if !has_overlays(bench) {
             let refused = bench.backend.open(&spec, "escape").err();
             assert!(matches!(refused, Some(RoomError::TooWeak { .. })), "{refused:?}");
             return;
@@ -36,7 +41,7 @@ in_both_tiers! {
     /// F-35. The parts of an overlay are not seen in it, and its marks cannot be forged.
     fn its_parts_are_not_seen(bench) {
         let spec = bench.spec_with(WorkspaceMode::Overlay, &[]);
-        if !bench.has_namespaces() {
+        if !has_overlays(bench) {
             return;
         }
         let room = bench.open(&spec);

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use toolgate_sandbox::{Backend, RoomError, RoomSpec, Wall};
+use toolgate_sandbox::{RoomError, RoomSpec, Wall};
 
 use crate::bench::{SECRET, open_to_all, text};
 
-in_both_tiers! {
+in_every_room! {
     /// F-36. A file, a directory, and a name that is made after the room was.
     fn beneath_a_visible_directory(bench) {
         let shown = bench.outside().parent().expect("the scene").join("shown");

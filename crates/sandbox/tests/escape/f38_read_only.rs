@@ -6,7 +6,7 @@ use toolgate_sandbox::WorkspaceMode;
 
 use crate::bench::tree;
 
-in_both_tiers! {
+in_every_room! {
     /// F-38. A workspace that is only read.
     fn a_workspace_that_is_only_read(bench) {
         let workspace = bench.workspace();

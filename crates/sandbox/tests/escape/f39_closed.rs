@@ -3,11 +3,11 @@
 use std::fs;
 
 use toolgate_contract::JobLimits;
-use toolgate_sandbox::{Backend as _, RoomError, RoomSpec, Wall, WorkspaceMode};
+use toolgate_sandbox::{RoomError, RoomSpec, Wall, WorkspaceMode};
 
 use crate::bench::{SECRET, open_to_all, run, text};
 
-in_both_tiers! {
+in_every_room! {
     /// F-39. By its name, through a link, through a directory that was moved, and with the room used again.
     fn in_a_workspace(bench) {
         let workspace = bench.workspace();

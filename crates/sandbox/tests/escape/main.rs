@@ -1,13 +1,14 @@
-//! Ways out of a process room, tried one by one from inside, with a look at the host after each.
+//! Ways out of a room, tried one by one from inside, with a look at the host after each.
 //!
-//! Every case runs in a real room of each tier. Where a tier cannot put up a wall, the case is that the room is refused
-//! with the name of the wall. Where a machine has no such tier, the case says SKIPPED and why. `CASES.md` lists the
+//! Every case runs in a real room of each kind: process rooms of both tiers, and containers. Where a kind cannot put up a
+//! wall, the case is that the room is refused with the name of the wall. Where a machine has no such rooms, the case says
+//! SKIPPED and why; what can mean nothing in a container is listed with the reason in `container.rs`. `CASES.md` lists the
 //! cases by number; what is a refusal inside must have worked on the host (`Bench::control`), or it would mean nothing.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a helper that breaks fails its test")]
 
-/// Makes two tests of a case, one in each tier.
-macro_rules! in_both_tiers {
+/// Makes three tests of a case, one in each kind of room.
+macro_rules! in_every_room {
     ($($(#[$about:meta])* fn $name:ident($bench:ident) $body:block)*) => {$(
         $(#[$about])*
         fn $name($bench: &$crate::bench::Bench) $body
@@ -15,12 +16,19 @@ macro_rules! in_both_tiers {
         mod $name {
             #[test]
             fn namespaces() {
-                $crate::bench::in_tier(toolgate_sandbox::Tier::Namespaces, super::$name);
+                $crate::bench::in_room($crate::bench::Kind::Namespaces, super::$name);
             }
 
             #[test]
             fn landlock() {
-                $crate::bench::in_tier(toolgate_sandbox::Tier::Landlock, super::$name);
+                $crate::bench::in_room($crate::bench::Kind::Landlock, super::$name);
+            }
+
+            #[test]
+            fn container() {
+                if $crate::container::applies(module_path!()) {
+                    $crate::bench::in_room($crate::bench::Kind::Container, super::$name);
+                }
             }
         }
     )*};
@@ -28,6 +36,9 @@ macro_rules! in_both_tiers {
 
 mod bench;
 mod cases;
+mod container;
+#[path = "../common/docker.rs"]
+mod docker;
 mod host;
 mod probe;
 mod said;

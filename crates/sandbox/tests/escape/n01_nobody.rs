@@ -25,7 +25,7 @@ fn all_unreachable(said: &Said) {
     said.all_refused_but(&times, &UNREACHABLE);
 }
 
-in_both_tiers! {
+in_every_room! {
     /// N-01, N-03, N-20. Addresses of documentation, so that an open room reaches nobody either; and the well-known
     /// ones of clouds.
     fn other_machines(bench) {

@@ -49,7 +49,7 @@ impl Scene {
     }
 }
 
-in_both_tiers! {
+in_every_room! {
     /// N-04, N-05. An address and a port that are listed are reached by a program that knows nothing of doors, and
     /// another port of it is not.
     fn who_is_listed_and_who_is_not(bench) {

@@ -1,6 +1,6 @@
 //! N-19: sockets of other kinds.
 
-in_both_tiers! {
+in_every_room! {
     /// N-19. What may be made in a network of one's own is local and ordinary; everything else is not made at all.
     fn every_family_and_kind(bench) {
         let said = bench.probe(&["families"]);

@@ -8,7 +8,7 @@ use crate::{
     said::{Ended, Said},
 };
 
-in_both_tiers! {
+in_every_room! {
     /// N-22. The host calls until the room has stopped listening, and is not heard.
     fn from_the_host_and_from_another_room(bench) {
         let port = crate::host::Listener::new().port;

@@ -9,7 +9,7 @@ use crate::bench::{open_to_all, text};
 
 const REFUSALS: [i32; 4] = [libc::ECONNREFUSED, libc::EPERM, libc::EACCES, libc::ENOENT];
 
-in_both_tiers! {
+in_every_room! {
     /// N-23.
     fn names_without_files(bench) {
         let name = format!("toolgate-{}", bench.marker);

@@ -1,6 +1,6 @@
 //! N-26: the network of a room cannot be changed from inside.
 
-in_both_tiers! {
+in_every_room! {
     /// N-26.
     fn links_routes_and_rules(bench) {
         let before = std::fs::read_to_string("/proc/net/route").expect("the host's routes");

@@ -1,10 +1,10 @@
 //! N-34: no list, an empty list and a bad list all mean nobody.
 
-use toolgate_sandbox::{Backend, Egress, RoomError, RoomSpec, Wall};
+use toolgate_sandbox::{Egress, RoomError, RoomSpec, Wall};
 
 use crate::host::Listener;
 
-in_both_tiers! {
+in_every_room! {
     /// N-34. An empty list is not "everybody".
     fn an_empty_list(bench) {
         let listener = Listener::new();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::said::Ended;
 
-in_both_tiers! {
+in_every_room! {
     /// P-01.
     fn none_are_held(bench) {
         let said = bench.probe(&["status"]);

@@ -2,7 +2,7 @@
 
 use crate::{f24_proc::room_user, host::Victim, said::FILTERED};
 
-in_both_tiers! {
+in_every_room! {
     /// P-03. Ordinary children and threads still work.
     fn new_ones(bench) {
         let said = bench.probe(&["namespaces"]);

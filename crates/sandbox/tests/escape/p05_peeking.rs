@@ -4,7 +4,7 @@ use crate::{bench::within, f24_proc::room_user, host::Victim, said::Ended};
 
 const REFUSALS: [i32; 4] = [libc::EPERM, libc::ENOSYS, libc::ESRCH, libc::EACCES];
 
-in_both_tiers! {
+in_every_room! {
     /// P-05. The victim is the room's own user, so that ownership is no wall.
     fn of_a_process_outside(bench) {
         let room = bench.room();

@@ -12,7 +12,7 @@ use crate::{
 
 const REFUSALS: [i32; 3] = [libc::EPERM, libc::ESRCH, libc::ENOSYS];
 
-in_both_tiers! {
+in_every_room! {
     /// P-06. First it is asked who could be reached. Only if that is nobody outside, everything is killed.
     fn to_those_outside(bench) {
         let room = bench.room();

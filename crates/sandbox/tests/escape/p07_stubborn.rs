@@ -14,7 +14,7 @@ fn ends(bench: &Bench, args: &[&str]) {
     bench.probe_in(&*room, &["status"]);
 }
 
-in_both_tiers! {
+in_every_room! {
     /// P-07.
     fn who_ignores_signals(bench) {
         ends(bench, &["stubborn", "60"]);

@@ -14,7 +14,7 @@ fn leaves_nobody(bench: &Bench, args: &[&str]) {
     assert!(ran.usage.wall_ms < 15_000, "nobody waited for the one who stayed: {} ms", ran.usage.wall_ms);
 }
 
-in_both_tiers! {
+in_every_room! {
     /// P-08.
     fn a_daemon(bench) {
         leaves_nobody(bench, &["daemon", "60"]);

@@ -22,7 +22,7 @@ fn is_held(bench: &Bench, args: &[&str]) {
     bench.probe_in(&*room, &["status"]);
 }
 
-in_both_tiers! {
+in_every_room! {
     /// P-09.
     fn processes(bench) {
         is_held(bench, &["fork-bomb", "3000"]);

@@ -5,7 +5,7 @@ use toolgate_sandbox::RoomError;
 
 use crate::bench::{SECRET, run};
 
-in_both_tiers! {
+in_every_room! {
     /// P-13.
     fn however_it_is_started(bench) {
         let canary = bench.canary();

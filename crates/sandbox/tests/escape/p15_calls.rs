@@ -2,7 +2,7 @@
 
 use crate::said::{Ended, FILTERED};
 
-in_both_tiers! {
+in_every_room! {
     /// P-15, F-33.
     fn dangerous_ones(bench) {
         bench.probe(&["calls"]).all_refused_with(&FILTERED);

@@ -25,7 +25,7 @@ fn on_a_terminal(bench: &Bench, args: &[&str]) -> String {
     String::from_utf8_lossy(&told).replace('\r', "")
 }
 
-in_both_tiers! {
+in_every_room! {
     /// P-18.
     fn nothing_is_typed_for_its_owner(bench) {
         let told = on_a_terminal(bench, &["tty"]);

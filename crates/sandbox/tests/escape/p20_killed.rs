@@ -6,21 +6,21 @@ use std::{
     time::Duration,
 };
 
-use toolgate_sandbox::Tier;
-
 use crate::{
     bench::{Bench, text},
+    docker,
     host::{cgroups_of, eventually, processes_with},
     probe,
 };
 
-in_both_tiers! {
+in_every_room! {
     /// P-20. Another process opens a room and is killed in the middle of a job.
     fn without_a_word(bench) {
-        let tier = if bench.tier == Tier::Namespaces { "namespaces" } else { "landlock" };
         let state = text(&bench.workspace().with_extension("state"));
         let mut holder = Command::new(probe::hold_room())
-            .args([&state, tier, &text(&bench.workspace()), &bench.probe_path()])
+            .args([&state, bench.kind.as_str(), &text(&bench.workspace()), &bench.probe_path()])
+            .envs(bench.daemon.as_ref().map(|daemon| (docker::SOCKET, &daemon.socket)))
+            .env(docker::WORKER, bench.daemon.as_ref().map(|_| docker::worker()).unwrap_or_default())
             .stdout(Stdio::piped())
             .spawn()
             .expect("a holder");
@@ -40,6 +40,13 @@ in_both_tiers! {
         assert!(eventually(Duration::from_secs(2), || left().is_empty()), "still in its namespaces: {:?}", left());
         for group in &label {
             assert!(crate::host::is_empty_group(group), "{} still holds somebody", group.display());
+        }
+        if let Some(daemon) = &bench.daemon {
+            // The daemon removes what has ended, and whoever starts next what it left.
+            let next = bench.deployment(state.as_ref());
+            let held = || daemon.containers(&format!("toolgate.owner={}", bench.marker));
+            assert!(eventually(Duration::from_secs(10), || held().is_empty()), "still there: {:?}", held());
+            drop(next);
         }
         // Empty directories stay for the sweep, which every start makes.
         toolgate_sandbox::registry::sweep(state.as_ref()).expect("a sweep");

@@ -6,7 +6,7 @@ use toolgate_contract::Ending;
 
 use crate::bench::within;
 
-in_both_tiers! {
+in_every_room! {
     /// P-22.
     fn nothing_is_dumped(bench) {
         let said = bench.probe(&["dump"]);

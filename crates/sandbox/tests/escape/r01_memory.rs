@@ -32,7 +32,7 @@ fn is_not_had(bench: &Bench, how: &str) {
     bench.probe_in(&*room, &["status"]);
 }
 
-in_both_tiers! {
+in_every_room! {
     ///
     fn pages(bench) {
         is_not_had(bench, "pages");

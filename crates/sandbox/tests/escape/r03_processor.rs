@@ -15,7 +15,7 @@ fn is_ended(bench: &Bench, args: &[&str]) {
     assert_eq!(bench.survivors(), [""; 0]);
 }
 
-in_both_tiers! {
+in_every_room! {
     ///
     fn on_many_threads(bench) {
         is_ended(bench, &["spin", "4", "20"]);

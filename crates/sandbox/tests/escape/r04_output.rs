@@ -21,7 +21,7 @@ fn shouted(bench: &Bench, args: &[&str]) -> Ran {
     ran
 }
 
-in_both_tiers! {
+in_every_room! {
     /// The head is kept, the rest is counted, and the job is ended.
     fn to_one_stream(bench) {
         let ran = shouted(bench, &["shout", "2000000000"]);

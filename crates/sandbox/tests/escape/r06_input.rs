@@ -6,7 +6,7 @@ use toolgate_contract::Ending;
 
 use crate::bench::{run, within};
 
-in_both_tiers! {
+in_every_room! {
     /// The deadline comes all the same.
     fn by_a_job_that_is_deaf(bench) {
         let mut job = bench.job(&["deaf", "60"], within(Duration::from_millis(500)));

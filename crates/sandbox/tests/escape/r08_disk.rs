@@ -32,7 +32,7 @@ fn blocks(dir: &Path) -> u64 {
         .sum()
 }
 
-in_both_tiers! {
+in_every_room! {
     ///
     fn by_one_file(bench) {
         let ran = filled(bench, &["fill", ".", "320000000"]);

@@ -2,7 +2,7 @@
 
 use crate::said::Ended;
 
-in_both_tiers! {
+in_every_room! {
     /// Each is refused outright or ends at the room's own limit; the host has its own.
     fn of_everything(bench) {
         let said = bench.probe(&["many", "20000"]);

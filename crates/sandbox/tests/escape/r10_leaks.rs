@@ -10,21 +10,21 @@ use std::{
 };
 
 use toolgate_contract::{Ending, JobLimits};
-use toolgate_sandbox::{RoomSpec, Tier};
+use toolgate_sandbox::RoomSpec;
 
 use crate::{
-    bench::{Bench, in_tier, run, within},
+    bench::{Bench, Kind, in_room, run, within},
     host::{Counted, cgroups_of, eventually, resident},
 };
 
 const ALONE: &str = "TOOLGATE_ESCAPE_ALONE";
 
 /// Counts are of a whole process, so these cases have one to themselves: the suite, started again for one test.
-fn alone(name: &str, tier: Tier, case: fn(&Bench)) {
+fn alone(name: &str, kind: Kind, case: fn(&Bench)) {
     if env::var_os(ALONE).is_some() {
-        return in_tier(tier, case);
+        return in_room(kind, case);
     }
-    let name = format!("r10_leaks::{name}::{}", tier.as_str());
+    let name = format!("r10_leaks::{name}::{}", kind.as_str());
     let status = Command::new(env::current_exe().expect("the suite knows itself"))
         .args([&name, "--exact", "--nocapture"])
         .env(ALONE, "1")
@@ -33,14 +33,22 @@ fn alone(name: &str, tier: Tier, case: fn(&Bench)) {
 }
 
 fn thousand(bench: &Bench) {
+    in_a_row(bench, 20, 1000);
+}
+
+fn thirty(bench: &Bench) {
+    in_a_row(bench, 2, 30);
+}
+
+fn in_a_row(bench: &Bench, first: usize, then: usize) {
     // The first rooms make what stays: a pool of groups, a cache of id maps.
-    for _ in 0..20 {
+    for _ in 0..first {
         open_run_close(bench);
     }
     let groups = groups(bench);
     open_run_close(bench);
     let (before, held) = (settled(&groups, None), resident());
-    for _ in 0..1000 {
+    for _ in 0..then {
         open_run_close(bench);
     }
     assert_eq!(settled(&groups, Some(&before)), before, "something stayed");
@@ -120,12 +128,18 @@ mod a_thousand_rooms_leak_nothing {
 
     #[test]
     fn namespaces() {
-        alone("a_thousand_rooms_leak_nothing", Tier::Namespaces, thousand);
+        alone("a_thousand_rooms_leak_nothing", Kind::Namespaces, thousand);
     }
 
     #[test]
     fn landlock() {
-        alone("a_thousand_rooms_leak_nothing", Tier::Landlock, thousand);
+        alone("a_thousand_rooms_leak_nothing", Kind::Landlock, thousand);
+    }
+
+    /// Fewer than a thousand: each takes a daemon a good part of a second.
+    #[test]
+    fn container() {
+        alone("a_thousand_rooms_leak_nothing", Kind::Container, thirty);
     }
 }
 
@@ -135,11 +149,16 @@ mod sixty_four_at_once {
 
     #[test]
     fn namespaces() {
-        alone("sixty_four_at_once", Tier::Namespaces, at_once);
+        alone("sixty_four_at_once", Kind::Namespaces, at_once);
     }
 
     #[test]
     fn landlock() {
-        alone("sixty_four_at_once", Tier::Landlock, at_once);
+        alone("sixty_four_at_once", Kind::Landlock, at_once);
+    }
+
+    #[test]
+    fn container() {
+        alone("sixty_four_at_once", Kind::Container, at_once);
     }
 }

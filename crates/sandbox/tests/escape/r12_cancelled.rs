@@ -14,7 +14,7 @@ use crate::{
     host::eventually,
 };
 
-in_both_tiers! {
+in_every_room! {
     /// In the middle of a job.
     fn while_it_runs(bench) {
         let room = bench.room();

@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{probe, skipped};
+use crate::{docker, probe, skipped};
 
 /// Set for the second run: where the binaries are.
 pub(crate) const BINARIES: &str = "TOOLGATE_ESCAPE_BINARIES";
@@ -37,6 +37,8 @@ fn as_an_ordinary_user() {
         .env("HOME", dir.path())
         .env("PATH", "/usr/bin:/bin")
         .envs(env::var_os(crate::STRICT).map(|word| (crate::STRICT, word)))
+        .envs(env::var_os(docker::SOCKET).map(|socket| (docker::SOCKET, socket)))
+        .env(docker::WORKER, dir.path().join("toolgate-worker"))
         .current_dir(dir.path())
         .uid(USER)
         .gid(USER)

@@ -1,0 +1,48 @@
+//! Containers: which cases mean nothing in them, who makes them, and with what.
+
+use std::path::Path;
+
+use toolgate_sandbox::DockerBackend;
+
+use crate::{docker::Daemon, skipped, user::BINARIES};
+
+/// Cases that can mean nothing in a container, and why. `CASES.md` says the same.
+pub(crate) const OF_OTHERS: &[(&str, &str)] = &[];
+
+/// Has this case a meaning in a container? Says why not.
+pub(crate) fn applies(case: &str) -> bool {
+    match OF_OTHERS.iter().find(|(name, _)| case.ends_with(name)) {
+        Some((name, why)) => {
+            eprintln!("DOES NOT APPLY: {name} in a container: {why}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// The daemon, or none, said aloud.
+pub(crate) fn daemon() -> Option<Daemon> {
+    match Daemon::find() {
+        Ok(daemon) => Some(daemon),
+        // Whoever may use a daemon is as good as root, so for an ordinary user nothing is missing.
+        Err(why) if std::env::var_os(BINARIES).is_some() => {
+            eprintln!("SKIPPED: containers as an ordinary user: {why}");
+            None
+        }
+        Err(why) => {
+            skipped(why);
+            None
+        }
+    }
+}
+
+/// Containers that are as large as the other rooms.
+pub(crate) fn backend(daemon: &Daemon, state: &Path) -> DockerBackend {
+    let mut settings = daemon.settings();
+    settings.memory_limit = 2 << 30;
+    settings.pids_limit = 256;
+    settings.tmpfs_size = 256 << 20;
+    // As many as there are.
+    settings.cpu_limit = 2_000_000_000;
+    DockerBackend::open(state, settings).expect("a backend")
+}
