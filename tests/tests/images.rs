@@ -267,7 +267,7 @@ fn a_daemon_has_the_image_that_was_made_and_runs_it() {
     let built = Ran::of(&mut build(&bench, &["./small.yaml", "--host", &host]).0).exits(0).json();
     let id = docker(&["image", "inspect", "--format", "{{.Id}}", &tag]);
     let flags = ["run", "--rm", "--read-only", "--network=none", "--cap-drop=ALL", "--user=1000:1000"];
-    let said = |image: &str| docker(&[&flags[..], &[image, "/bin/busybox", "echo", "it runs"]].concat());
+    let said = |image: &str| docker(&[&flags[..], &[image, "/usr/bin/busybox", "echo", "it runs"]].concat());
     let (by_tag, by_id) = (said(&tag), said(built["id"].as_str().unwrap()));
     docker(&["image", "rm", &tag]);
     assert!([&built["id"], &built["digest"]].contains(&&json!(id)), "{id}: {built}");

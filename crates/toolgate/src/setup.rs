@@ -74,6 +74,21 @@ impl Place {
         })
     }
 
+    /// The socket of the Docker daemon: the one that is named, else the config's, else that of `$DOCKER_HOST`, else the
+    /// usual one.
+    pub(crate) fn docker_socket(&self, named: Option<&str>) -> Result<PathBuf, Problem> {
+        if let Some(url) = named {
+            return socket(url);
+        }
+        if let Some(path) = self.config()?.containers.host {
+            return Ok(path);
+        }
+        match env::var("DOCKER_HOST").ok().filter(|url| !url.is_empty()) {
+            Some(url) => socket(&url),
+            None => Ok("/var/run/docker.sock".into()),
+        }
+    }
+
     /// The config there is. Nothing is opened.
     pub(crate) fn config(&self) -> Result<Config, Problem> {
         load(&self.sources("default", None)?)
@@ -158,10 +173,8 @@ pub(crate) fn token() -> Option<OsString> {
     env::var_os("TOOLGATE_TOKEN").filter(|secret| !secret.is_empty())
 }
 
-/// The socket of the Docker daemon: the one that is named, else that of `$DOCKER_HOST`, else the usual one.
-pub(crate) fn docker_socket(named: Option<&str>) -> Result<PathBuf, Problem> {
-    let variable = env::var("DOCKER_HOST").ok().filter(|url| !url.is_empty());
-    let Some(url) = named.map(str::to_owned).or(variable) else { return Ok("/var/run/docker.sock".into()) };
+/// A socket as it is named for Docker, `unix:///path`.
+fn socket(url: &str) -> Result<PathBuf, Problem> {
     match url.strip_prefix("unix://").filter(|path| path.starts_with('/')) {
         Some(path) => Ok(path.into()),
         None => {

@@ -28,7 +28,7 @@ use super::{
 /// What containers are like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContainerSettings {
-    /// The image, as the daemon knows it.
+    /// The image, as the daemon knows it: `name:tag`, its id `sha256:..`, or `name@sha256:..`, which no tag can move.
     pub image: String,
     /// Whom containers may talk to.
     pub network: Sourced<ContainerNetwork>,

@@ -346,7 +346,7 @@ max_size: 8m
             check("name", &format!("name: {name}"), &[(1, &format!("`{shown}` cannot be the `name` of a recipe"))]);
             check("suite", &format!("suite: {name}"), &[(4, &format!("`{shown}` cannot be the `suite` of a recipe"))]);
         }
-        check("about", "about: \"two\\nlines\"", &[(2, "`two\nlines` cannot be the `about` of a recipe")]);
+        check("about", "about: \"two\\nlines\"", &[(2, "`two\u{fffd}lines` cannot be the `about` of a recipe")]);
         check("about", "about: \"  \"", &[(2, "`  ` cannot be the `about` of a recipe")]);
     }
 

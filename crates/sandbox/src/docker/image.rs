@@ -52,3 +52,78 @@ fn chunks(mut archive: impl Read + Send + 'static) -> impl stream::Stream<Item =
         }
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, io, io::Read, path::PathBuf, process::Command};
+
+    use bollard::query_parameters::RemoveImageOptions;
+    use toolgate_contract::{Digest, Fault};
+
+    use super::{Daemon, find_daemon, load_image};
+
+    /// An archive of an image with nothing in it, and the image's id.
+    fn archive(tag: &str) -> (Vec<u8>, String) {
+        let (dir, layer) = (tempfile::tempdir().unwrap(), vec![0; 1024]);
+        let config = format!(
+            r#"{{"architecture":"amd64","os":"linux","config":{{"Labels":{{"for":"{tag}"}}}},"rootfs":{{"type":"layers","diff_ids":["{}"]}}}}"#,
+            Digest::of(&layer)
+        );
+        let list = format!(r#"[{{"Config":"config.json","RepoTags":["{tag}"],"Layers":["layer.tar"]}}]"#);
+        fs::write(dir.path().join("manifest.json"), list).unwrap();
+        fs::write(dir.path().join("config.json"), &config).unwrap();
+        fs::write(dir.path().join("layer.tar"), layer).unwrap();
+        let files = ["manifest.json", "config.json", "layer.tar"];
+        let made = Command::new("tar").arg("-C").arg(dir.path()).arg("-c").args(files).output().unwrap();
+        (made.stdout, Digest::of(config.as_bytes()).to_string())
+    }
+
+    fn daemon() -> Option<PathBuf> {
+        let socket = env::var_os("TOOLGATE_TEST_DOCKER").map(PathBuf::from);
+        if socket.is_none() {
+            eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
+        }
+        socket
+    }
+
+    fn remove(daemon: &Daemon, id: &str) {
+        let id = id.to_owned();
+        daemon
+            .ask(move |docker| async move { docker.remove_image(&id, None::<RemoveImageOptions>, None).await })
+            .unwrap()
+            .unwrap();
+    }
+
+    #[test]
+    fn an_image_that_was_made_here_is_found_by_each_of_its_names() {
+        let Some(socket) = daemon() else { return };
+        let tag = format!("toolgate-test-empty:{}", std::process::id());
+        let (archive, id) = archive(&tag);
+        find_daemon(&socket).unwrap();
+        assert_eq!(load_image(&socket, io::Cursor::new(archive), &tag).unwrap(), id);
+        let daemon = Daemon::new(&socket).unwrap();
+        let found = [&id, &tag, &format!("toolgate-test-empty@{id}")].map(|name| daemon.image(name).unwrap());
+        let other = daemon.image(&format!("toolgate-test-empty@{}", Digest::of(b"another")));
+        remove(&daemon, &id);
+        assert_eq!(found, [id.clone(), id.clone(), id]);
+        assert_eq!(Fault::from(other.unwrap_err()).code, "image_missing");
+    }
+
+    #[test]
+    fn an_archive_that_cannot_be_read_to_its_end_is_not_loaded() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("a person wants to stop"))
+            }
+        }
+
+        let Some(socket) = daemon() else { return };
+        let tag = format!("toolgate-test-broken:{}", std::process::id());
+        let (archive, _) = archive(&tag);
+        let first = io::Cursor::new(archive[..archive.len() / 2].to_vec());
+        load_image(&socket, first.chain(Broken), &tag).unwrap_err();
+        let found = Daemon::new(&socket).unwrap().image(&tag);
+        assert_eq!(Fault::from(found.unwrap_err()).code, "image_missing");
+    }
+}

@@ -1,6 +1,8 @@
 //! `toolgate images`: images for containers, made on this machine.
 
 use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Instant,
@@ -8,14 +10,12 @@ use std::{
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use tempfile::NamedTempFile;
 use toolgate_contract::Fault;
 use toolgate_runtime::config::Recipe;
 
 use crate::{
-    images::{self, Built},
+    images::{self, Built, Stop},
     problem::Problem,
-    setup,
     setup::Place,
     show,
 };
@@ -45,7 +45,7 @@ enum Command {
         /// Write an archive that `docker load` takes, and ask no daemon
         #[arg(long, value_name = "FILE", conflicts_with = "host")]
         output: Option<PathBuf>,
-        /// The daemon's socket, as `unix:///path`; else $DOCKER_HOST, else /var/run/docker.sock
+        /// The daemon's socket, as `unix:///path`; else the config's, else $DOCKER_HOST, else /var/run/docker.sock
         #[arg(long, value_name = "URL")]
         host: Option<String>,
         /// Print JSON, also on a terminal
@@ -67,7 +67,7 @@ impl Images {
                 let recipe = images::find(&recipe)?;
                 let built = match output {
                     Some(file) => write(&recipe, &file)?,
-                    None => load(&recipe, &setup::docker_socket(host.as_deref())?)?,
+                    None => load(&recipe, &place.docker_socket(host.as_deref())?)?,
                 };
                 images::keep(&place.data_dir()?, &built)?;
                 told(&built, json)?;
@@ -80,23 +80,28 @@ impl Images {
 
 /// Makes an image as a file. The file has its name once it is whole.
 fn write(recipe: &Recipe, file: &Path) -> Result<Built, Problem> {
+    let stop = Stop::listen()?;
     let unwritable = |error: std::io::Error| {
         let message = format!("`{}` cannot be written: {error}", file.display());
         Fault::failed("image_not_written", message, "Name a file in a directory you may write.")
     };
     let dir = file.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new("."));
-    let archive = NamedTempFile::with_prefix_in(".toolgate-image-", dir).map_err(unwritable)?;
-    let (built, _) = images::build(recipe, archive.as_file().try_clone()?, &progress())?;
+    // It is nobody's secret: the user's mask alone says who may read it.
+    let mut named = tempfile::Builder::new();
+    named.prefix(".toolgate-image-").permissions(Permissions::from_mode(0o666));
+    let archive = named.tempfile_in(dir).map_err(unwritable)?;
+    let (built, _) = images::build(recipe, archive.as_file().try_clone()?, &stop, &progress())?;
+    stop.or_go_on()?;
     archive.persist(file).map_err(|error| unwritable(error.error))?;
     Ok(built)
 }
 
 fn load(recipe: &Recipe, socket: &Path) -> Result<Built, Problem> {
     images::find_daemon_at(socket)?;
-    let say = progress();
-    let (built, archive) = images::build(recipe, tempfile::tempfile()?, &say)?;
+    let (stop, say) = (Stop::listen()?, progress());
+    let (built, archive) = images::build(recipe, tempfile::tempfile()?, &stop, &say)?;
     say("loading the image");
-    images::load(socket, &built, archive)?;
+    images::load(socket, &built, archive, &stop)?;
     Ok(built)
 }
 

@@ -34,9 +34,6 @@ const NEVER: [&str; 17] = [
     "var/log/*",
 ];
 
-/// Attributes of a file, as they are named in a tar.
-const ATTRIBUTES: &str = "SCHILY.xattr.";
-
 /// A layer that was written.
 #[derive(Debug)]
 pub(super) struct Layer {
@@ -84,7 +81,9 @@ fn rewrite<W: Write>(mut tree: impl Read, rules: Rules<'_>, out: W) -> io::Resul
     Ok((Digest(counted.hash.finalize().into()), counted.bytes, counted.out))
 }
 
-/// One entry, with what two builds have in common. Names of owners are the machine's, numbers are Debian's.
+/// One entry, with what two builds have in common. Names of owners are the machine's, numbers are Debian's. Attributes,
+/// which hold capabilities, and the bits that make a program somebody else's are not taken over: nothing in a container
+/// may gain rights by being started.
 fn copy(
     entry: &mut Entry<'_, impl Read>,
     path: &str,
@@ -92,13 +91,11 @@ fn copy(
     left_out: &BTreeSet<String>,
     layer: &mut Builder<impl Write>,
 ) -> io::Result<()> {
-    let attributes = attributes(entry)?;
-    layer.append_pax_extensions(attributes.iter().map(|(name, value)| (name.as_str(), value.as_slice())))?;
     let from = entry.header();
     let kind = from.entry_type();
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
-    header.set_mode(from.mode()? & 0o7777);
+    header.set_mode(from.mode()? & if kind == EntryType::Regular { 0o777 } else { 0o7777 });
     header.set_uid(from.uid()?);
     header.set_gid(from.gid()?);
     header.set_mtime(from.mtime()?.min(newest));
@@ -119,20 +116,6 @@ fn copy(
         }
         other => Err(io::Error::other(format!("`{path}` is of a kind no image has: {other:?}"))),
     }
-}
-
-/// In the order of their names.
-fn attributes(entry: &mut Entry<'_, impl Read>) -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut attributes = Vec::new();
-    for extension in entry.pax_extensions()?.into_iter().flatten() {
-        let extension = extension?;
-        let name = extension.key().map_err(io::Error::other)?;
-        if name.starts_with(ATTRIBUTES) {
-            attributes.push((name.to_owned(), extension.value_bytes().to_vec()));
-        }
-    }
-    attributes.sort();
-    Ok(attributes)
 }
 
 fn link_of(entry: &Entry<'_, impl Read>) -> io::Result<String> {
@@ -345,22 +328,24 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_files_stay_and_other_extensions_do_not() {
-        let with = |extra: &[(&str, &[u8])]| {
+    fn no_program_gains_rights_by_being_started() {
+        let layer = |mode: u32, attributes: &[(&str, &[u8])], kind: EntryType| {
             let mut made = Builder::new(Vec::new());
-            made.append_pax_extensions(extra.iter().copied()).unwrap();
+            made.append_pax_extensions(attributes.iter().copied()).unwrap();
             let mut header = Header::new_ustar();
-            header.set_mode(0o755);
+            header.set_entry_type(kind);
+            header.set_mode(mode);
             header.set_mtime(1);
             header.set_uid(0);
             header.set_gid(0);
-            header.set_size(1);
-            made.append_data(&mut header, "ping", &b"1"[..]).unwrap();
+            header.set_size(0);
+            made.append_data(&mut header, "ping", io::empty()).unwrap();
             rewrite(&*made.into_inner().unwrap(), rules(&[]), Vec::new()).unwrap().0
         };
-        let capability: (&str, &[u8]) = ("SCHILY.xattr.security.capability", b"\x01\x00\n=");
-        assert_eq!(with(&[("atime", b"5.5"), capability]), with(&[capability]));
-        assert_ne!(with(&[capability]), with(&[]));
+        let plain = layer(0o755, &[], FILE);
+        assert_eq!(layer(0o755, &[("SCHILY.xattr.security.capability", b"\x01\0\n="), ("atime", b"5.5")], FILE), plain);
+        assert_eq!([0o4755, 0o2755, 0o6755].map(|mode| layer(mode, &[], FILE)), [plain; 3]);
+        assert_ne!(layer(0o1777, &[], DIR), layer(0o777, &[], DIR));
     }
 
     #[test]

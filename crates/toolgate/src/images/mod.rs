@@ -27,9 +27,10 @@ use toolgate_runtime::{
 
 use crate::problem::Problem;
 
-use stop::{Stop, Watched};
+use stop::Watched;
 
 pub(crate) use kept::{keep, kept};
+pub(crate) use stop::Stop;
 
 /// The recipes that are part of this program: the name and the text.
 const RECIPES: [(&str, &str); 1] = [("base", include_str!("../../../../images/base.yaml"))];
@@ -82,12 +83,16 @@ pub(crate) fn find(which: &str) -> Result<Recipe, Problem> {
     Ok(known.into_iter().find(|recipe| recipe.name == which).ok_or_else(unknown)?)
 }
 
-/// Makes an image. The archive is at its beginning, and has no name yet: nothing is left of it when the program ends.
-pub(crate) fn build(recipe: &Recipe, archive: File, say: &(dyn Fn(&str) + Sync)) -> Result<(Built, File), Problem> {
-    let stop = Stop::listen()?;
+/// Makes an image, and gives its archive back at its beginning.
+pub(crate) fn build(
+    recipe: &Recipe,
+    archive: File,
+    stop: &Stop,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<(Built, File), Problem> {
     bootstrap::can_build()?;
     let mirrors = mirrors::of(recipe)?;
-    let (layer, packages) = bootstrap::run(recipe, &mirrors, &stop, say)?;
+    let (layer, packages) = bootstrap::run(recipe, &mirrors, stop, say)?;
     if layer.bytes > recipe.max_bytes {
         let (bytes, most) = (layer.bytes, recipe.max_bytes);
         let message = format!("the image has {bytes} bytes, and its recipe allows {most}");
@@ -96,7 +101,7 @@ pub(crate) fn build(recipe: &Recipe, archive: File, say: &(dyn Fn(&str) + Sync))
         );
     }
     say("writing the archive");
-    Ok(archive::write(recipe, layer, packages, archive, &stop)?)
+    Ok(archive::write(recipe, layer, packages, archive, stop)?)
 }
 
 /// Says no where no daemon answers: better at once than after the build.
@@ -105,8 +110,7 @@ pub(crate) fn find_daemon_at(socket: &Path) -> Result<(), Problem> {
 }
 
 /// Gives an image to the daemon behind `socket`, and makes sure that it has the image that was made.
-pub(crate) fn load(socket: &Path, built: &Built, archive: File) -> Result<(), Problem> {
-    let stop = Stop::listen()?;
+pub(crate) fn load(socket: &Path, built: &Built, archive: File, stop: &Stop) -> Result<(), Problem> {
     let found = load_image(socket, Watched { file: archive, stop: stop.clone() }, &built.tag).map_err(|error| {
         match stop.asked() {
             true => stop::stopped(),

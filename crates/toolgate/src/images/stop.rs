@@ -21,7 +21,7 @@ use crate::{problem::Problem, setup};
 
 /// Hears the signals that ask to end, for as long as one of its clones is held.
 #[derive(Clone)]
-pub(super) struct Stop(Arc<Heard>);
+pub(crate) struct Stop(Arc<Heard>);
 
 struct Heard {
     wish: Arc<Wish>,
@@ -36,7 +36,7 @@ struct Wish {
 }
 
 impl Stop {
-    pub(super) fn listen() -> Result<Self, Problem> {
+    pub(crate) fn listen() -> Result<Self, Problem> {
         let (executor, wish) = (setup::executor()?, Arc::new(Wish::default()));
         let entered = executor.enter();
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()] {
@@ -59,6 +59,11 @@ impl Stop {
     pub(super) fn check(&self) -> io::Result<()> {
         // No `Interrupted`, which readers and writers take for a reason to try again.
         if self.asked() { Err(io::Error::other("a person wants to stop")) } else { Ok(()) }
+    }
+
+    /// A fault once a person wants to stop.
+    pub(crate) fn or_go_on(&self) -> Result<(), Fault> {
+        if self.asked() { Err(stopped()) } else { Ok(()) }
     }
 
     /// From now on these processes are told to end too; none forgets them.

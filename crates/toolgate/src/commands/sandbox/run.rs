@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Network, Ran};
 use toolgate_gate::Permit;
 use toolgate_runtime::{
-    config::Config,
-    hidden_from_rooms, protected_in,
+    config::{Config, ContainerSettings},
+    docker_settings, hidden_from_rooms, protected_in,
     sandbox::{
-        Backend, Changes, DenyAll, Egress, How, Io, ProcessBackend, Refused, Room, RoomError, RoomLimits, RoomSpec,
+        Backend, Changes, DenyAll, DockerBackend, Egress, How, Io, ProcessBackend, Refused, Room, RoomError, RoomLimits, RoomSpec,
         Source, Tier, TierChoice, Wall, What, WorkspaceMode, WorkspaceSpec,
     },
 };
@@ -76,7 +76,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "WALL", value_parser = wall)]
     accept_gap: Vec<Wall>,
     /// What makes the room
-    #[arg(long, value_name = "process|deny_all", default_value = "process", value_parser = maker)]
+    #[arg(long, value_name = "process|docker|deny_all", default_value = "process", value_parser = maker)]
     backend: Maker,
     /// With an overlay: keep what it wrote, if it ended with status 0
     #[arg(long)]
@@ -106,7 +106,8 @@ Exit status: that of the command, and
   137      it used more memory, or started more processes, than it may
   152 153  it used more processor time; it wrote more than it may
 
-Limits that are not given are those of `sandboxing.subprocess` in your config.";
+Limits that are not given are those of `sandboxing.subprocess` in your config, or of `sandboxing.docker` for a container,
+whose programs are those of its image.";
 
 const MOST_SECONDS: u64 = 31_536_000;
 /// Time that is never up.
@@ -118,6 +119,7 @@ const MOST_LINES: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Maker {
     Process,
+    Docker,
     DenyAll,
 }
 
@@ -145,7 +147,8 @@ impl Run {
         let dir = work.dir().map_or_else(|| cwd.clone(), |(dir, _)| dir.clone());
         let sources = place.sources("default", Some(&dir))?;
         setup::sweep(&sources.data_dir);
-        let config = Config::load(&sources)?;
+        let mut config = Config::load(&sources)?;
+        setup::locate(&mut config.containers);
         let configs = [&sources.user, &sources.explicit, &sources.project].into_iter().flatten();
         let names: Vec<String> = config
             .protected
@@ -155,7 +158,8 @@ impl Run {
             .collect();
         let hidden = [Some(&sources.data_dir), sources.user.as_ref(), sources.explicit.as_ref()];
         let settings = &config.rooms;
-        let mut visible = settings.shown();
+        let is_container = self.backend == Maker::Docker;
+        let mut visible = if is_container { Vec::new() } else { settings.shown() };
         for dir in &self.visible {
             visible.push(directory(&cwd, dir)?);
         }
@@ -170,9 +174,9 @@ impl Run {
             hidden: hidden_from_rooms(hidden.into_iter().flatten().cloned()),
             closed: Vec::new(),
             start: None,
-            path_prefixes: settings.path_prefixes.clone(),
+            path_prefixes: if is_container { Vec::new() } else { settings.path_prefixes.clone() },
             egress: if self.net.is_empty() { Egress::Deny } else { Egress::to(self.net.clone()) },
-            limits: self.limits(settings.limits),
+            limits: self.limits(if is_container { of_containers(&config.containers) } else { settings.limits }),
             tier: self.tier.unwrap_or(settings.tier),
             accepted_gaps: settings.accepted_gaps.iter().copied().chain(self.accept_gap.iter().copied()).collect(),
         };
@@ -188,7 +192,7 @@ impl Run {
                 ..JobLimits::default()
             },
         };
-        Ok(Plan { spec, job, work, data: sources.data_dir, run: self })
+        Ok(Plan { spec, job, work, data: sources.data_dir, containers: config.containers, run: self })
     }
 
     fn limits(&self, usual: RoomLimits) -> RoomLimits {
@@ -200,6 +204,11 @@ impl Run {
             ..usual
         }
     }
+}
+
+fn of_containers(settings: &ContainerSettings) -> RoomLimits {
+    let ContainerSettings { memory_limit, pids_limit, tmpfs_size, .. } = *settings;
+    RoomLimits { memory: memory_limit, pids: pids_limit, scratch: tmpfs_size, ..RoomLimits::default() }
 }
 
 /// Where a command works.
@@ -294,9 +303,10 @@ fn wall(text: &str) -> Result<Wall, String> {
 fn maker(text: &str) -> Result<Maker, String> {
     match text {
         "process" | "subprocess" => Ok(Maker::Process),
+        "docker" => Ok(Maker::Docker),
         "deny_all" => Ok(Maker::DenyAll),
-        "docker" | "kubernetes" | "k8s" | "remote" => Err("this backend is not in this build; write process".into()),
-        _ => Err("there is no such backend; write process or deny_all".into()),
+        "kubernetes" | "k8s" | "remote" => Err("this backend is not in this build; write process or docker".into()),
+        _ => Err("there is no such backend; write process, docker or deny_all".into()),
     }
 }
 
@@ -307,6 +317,7 @@ struct Plan {
     job: Job,
     work: Work,
     data: PathBuf,
+    containers: ContainerSettings,
 }
 
 /// How it went.
@@ -356,6 +367,7 @@ impl Plan {
     fn open(&self, notes: &mut Vec<String>) -> Result<Arc<dyn Room>, RoomError> {
         let backend: Box<dyn Backend> = match self.run.backend {
             Maker::Process => Box::new(ProcessBackend::open(&self.data)?),
+            Maker::Docker => Box::new(DockerBackend::open(&self.data, docker_settings(&self.containers))?),
             Maker::DenyAll => Box::new(DenyAll),
         };
         let owner = format!("sandbox run {}", self.job.argv.first().map_or("", String::as_str));
@@ -423,7 +435,9 @@ impl Plan {
                 ),
             ),
             RoomError::NoProgram { .. } => (127, error.into()),
-            RoomError::TooWeak { .. } | RoomError::Step { .. } | RoomError::Lost(_) => (COULD_NOT, error.into()),
+            RoomError::TooWeak { .. } | RoomError::NotReady(_) | RoomError::Step { .. } | RoomError::Lost(_) => {
+                (COULD_NOT, error.into())
+            }
         };
         Ok(Ended { status, went: Err(fault), kept: None, notes })
     }
