@@ -74,18 +74,18 @@ impl Place {
         })
     }
 
-    /// The socket of the Docker daemon: the one that is named, else the config's, else that of `$DOCKER_HOST`, else the
-    /// usual one.
+    /// The socket of the Docker daemon: the one that is named as `unix:///path`, else that of containers.
     pub(crate) fn docker_socket(&self, named: Option<&str>) -> Result<PathBuf, Problem> {
-        if let Some(url) = named {
-            return socket(url);
-        }
-        if let Some(path) = self.config()?.containers.host {
-            return Ok(path);
-        }
-        match env::var("DOCKER_HOST").ok().filter(|url| !url.is_empty()) {
-            Some(url) => socket(&url),
-            None => Ok("/var/run/docker.sock".into()),
+        let Some(url) = named else {
+            return Ok(self.config()?.containers.host.unwrap_or_else(|| usual_socket(env::var_os)));
+        };
+        match url.strip_prefix("unix://").filter(|path| path.starts_with('/')) {
+            Some(path) => Ok(path.into()),
+            None => {
+                let message = format!("`{url}` is no daemon on this machine");
+                let remedy = "Name a socket of this machine, as `unix:///path`.";
+                Err(Fault::refused("daemon_elsewhere", message, remedy).into())
+            }
         }
     }
 
@@ -171,17 +171,6 @@ pub(crate) fn span(text: &str) -> Result<Duration, Problem> {
 /// The token of somebody who is not the user of this process.
 pub(crate) fn token() -> Option<OsString> {
     env::var_os("TOOLGATE_TOKEN").filter(|secret| !secret.is_empty())
-}
-
-/// A socket as it is named for Docker, `unix:///path`.
-fn socket(url: &str) -> Result<PathBuf, Problem> {
-    match url.strip_prefix("unix://").filter(|path| path.starts_with('/')) {
-        Some(path) => Ok(path.into()),
-        None => {
-            let message = format!("`{url}` is no daemon on this machine");
-            Err(Fault::refused("daemon_elsewhere", message, "Name a socket of this machine, as `unix:///path`.").into())
-        }
-    }
 }
 
 /// What other programs are told of the environment: where programs are, and how to reach other machines.

@@ -52,7 +52,7 @@ pub struct DockerSettings {
     pub cpu_limit: u64,
     /// Processes and threads of one container. A room's own limit may be lower.
     pub pids_limit: u32,
-    /// Bytes of each private directory. A room's own limit may be lower.
+    /// Bytes of each private directory, and never more than an eighth of the memory. A room's own limit may be lower.
     pub tmpfs_size: u64,
     /// The daemon removes a container as soon as it has ended.
     pub auto_remove: bool,
@@ -104,13 +104,22 @@ impl DockerBackend {
     /// Takes a place in the data directory `dir`, and removes containers of this deployment whose instance has died. The
     /// daemon need not be there yet: without it no room is opened.
     pub fn open(dir: &Path, settings: DockerSettings) -> Result<Self, RoomError> {
-        let registry = Registry::open(dir).map_err(RoomError::step(format!("open `{}`", dir.display())))?;
-        let daemon = Daemon::new(&settings.socket).map_err(RoomError::step("start a runtime for the daemon"))?;
-        let backend = Self { house: Arc::new(House { settings, data: dir.to_owned(), daemon, registry }) };
+        let backend = Self::at(dir, settings)?;
         if let Err(error) = backend.reconcile() {
             tracing::debug!(%error, "containers of dead instances stay until the daemon answers");
         }
         Ok(backend)
+    }
+
+    /// Removes containers of the deployment in `dir` whose instance has died, and says how many.
+    pub fn sweep(dir: &Path, settings: DockerSettings) -> Result<usize, RoomError> {
+        Self::at(dir, settings)?.reconcile()
+    }
+
+    fn at(dir: &Path, settings: DockerSettings) -> Result<Self, RoomError> {
+        let registry = Registry::open(dir).map_err(RoomError::step(format!("open `{}`", dir.display())))?;
+        let daemon = Daemon::new(&settings.socket).map_err(RoomError::step("start a runtime for the daemon"))?;
+        Ok(Self { house: Arc::new(House { settings, data: dir.to_owned(), daemon, registry }) })
     }
 
     /// Removes containers of this deployment whose instance has died, and says how many. Those of living instances and
@@ -121,9 +130,13 @@ impl DockerBackend {
         for (container, instance) in daemon.containers_of(registry.label())? {
             let is_alive = crate::registry::is_alive(data, &instance)
                 .map_err(RoomError::step("look whether an instance lives"))?;
-            if instance != registry.instance() && !is_alive {
-                daemon.remove(&container)?;
-                removed += 1;
+            if instance == registry.instance() || is_alive {
+                continue;
+            }
+            // One that will not go does not keep the others.
+            match daemon.remove(&container) {
+                Ok(()) => removed += 1,
+                Err(error) => tracing::warn!(%error, container, "a container of a dead instance stays for now"),
             }
         }
         Ok(removed)

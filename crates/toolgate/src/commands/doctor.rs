@@ -11,12 +11,13 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
-use toolgate_contract::{AgentName, Category, Files, Job, JobLimits, Needs, Outcome, Receipt, Status};
+use toolgate_contract::{AgentName, Category, Fault, Files, Job, JobLimits, Needs, Outcome, Receipt, Status};
 use toolgate_gate::Permit;
 use toolgate_runtime::{
     Runtime, Setup, Watch, built_in_tools,
-    config::{self, Config, RoomSettings},
-    sandbox::{Backend, Io, Probed, ProcessBackend, RoomError, RoomSpec, Tier, TierChoice, Wall},
+    config::{self, Config, ContainerSettings, RoomSettings},
+    docker_settings,
+    sandbox::{Backend, DockerBackend, Io, Probed, ProcessBackend, RoomError, RoomSpec, Tier, TierChoice, Wall},
     store::{SqliteStore, Store as _},
 };
 
@@ -75,9 +76,9 @@ impl Finding {
 
 impl Doctor {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
-        let (mut findings, settings) = config(place);
+        let (mut findings, wanted) = config(place);
         findings.push(record(place));
-        findings.extend(in_a_place_of_its_own(&settings)?);
+        findings.extend(in_a_place_of_its_own(&wanted)?);
         let healthy = findings.iter().all(|finding| finding.state != State::Broken);
         if show::wants_json(self.json) {
             show::json(&json!({ "healthy": healthy, "findings": findings }))?;
@@ -98,15 +99,23 @@ impl Doctor {
     }
 }
 
+/// What a config wants rooms to be.
+#[derive(Debug, Default)]
+struct Wanted {
+    rooms: RoomSettings,
+    /// None where no tool runs in containers.
+    containers: Option<ContainerSettings>,
+}
+
 /// What the config says, and what it wants rooms to be.
-fn config(place: &Place) -> (Vec<Finding>, RoomSettings) {
+fn config(place: &Place) -> (Vec<Finding>, Wanted) {
     let loaded = place.sources("default", None).and_then(|sources| Ok(Config::load(&sources)?));
     let config = match loaded {
         Ok(config) => config,
         Err(problem) => {
             let (seen, _) = told(problem);
             let remedy = "Correct the line; `toolgate check FILE` shows all of them.";
-            return (vec![Finding::broken("config", seen, remedy)], RoomSettings::default());
+            return (vec![Finding::broken("config", seen, remedy)], Wanted::default());
         }
     };
     let files: Vec<String> = config.files.iter().map(|file| file.path.display().to_string()).collect();
@@ -115,10 +124,17 @@ fn config(place: &Place) -> (Vec<Finding>, RoomSettings) {
     for category in Category::ALL {
         if let config::Place::Unavailable { backend, source } = config.backend_for(category) {
             let seen = format!("{source}: this build has no backend `{backend}`, so tools of `{category}` are refused");
-            findings.push(Finding::broken("backend", seen, "Write `subprocess`, or `deny_all` if that is meant."));
+            let remedy = "Write `subprocess` or `docker`, or `deny_all` if that is meant.";
+            findings.push(Finding::broken("backend", seen, remedy));
         }
     }
-    (findings, config.rooms)
+    let is_used = config.in_containers().next().is_some();
+    let containers = is_used.then(|| {
+        let mut containers = config.containers.clone();
+        setup::locate(&mut containers);
+        containers
+    });
+    (findings, Wanted { rooms: config.rooms, containers })
 }
 
 fn record(place: &Place) -> Finding {
@@ -148,11 +164,12 @@ fn told(problem: Problem) -> (String, String) {
 }
 
 /// Everything that needs files to try it on.
-fn in_a_place_of_its_own(settings: &RoomSettings) -> Result<Vec<Finding>, Problem> {
+fn in_a_place_of_its_own(wanted: &Wanted) -> Result<Vec<Finding>, Problem> {
     let base = std::env::temp_dir().join(format!("toolgate-doctor-{}", std::process::id()));
     let found = Scene::make(&base).and_then(|scene| {
         let mut findings = walls(&scene.rooms);
-        findings.extend(scene.probe(settings)?);
+        findings.extend(wanted.containers.iter().flat_map(|settings| containers(settings, &scene.rooms)));
+        findings.extend(scene.probe(&wanted.rooms)?);
         Ok(findings)
     });
     // The directory is this process's own; a leftover in the temporary directory is not worth failing for.
@@ -165,7 +182,7 @@ fn walls(dir: &Path) -> Vec<Finding> {
     let backend = match ProcessBackend::open(dir) {
         Ok(backend) => backend,
         Err(error) => {
-            let fault = toolgate_contract::Fault::from(error);
+            let fault = Fault::from(error);
             return vec![Finding::missing("rooms", fault.message, fault.remedy)];
         }
     };
@@ -184,10 +201,42 @@ fn walls(dir: &Path) -> Vec<Finding> {
                 }
             }
             Err(error) => {
-                let fault = toolgate_contract::Fault::from(error);
+                let fault = Fault::from(error);
                 findings.push(Finding::missing(what, fault.message, fault.remedy));
             }
         }
+    }
+    findings
+}
+
+/// What containers need, and their walls, by making one. The config asks for them, so what is missing is broken.
+fn containers(settings: &ContainerSettings, dir: &Path) -> Vec<Finding> {
+    const WHAT: &str = "containers";
+    let backend = match DockerBackend::open(dir, docker_settings(settings)) {
+        Ok(backend) => backend,
+        Err(error) => {
+            let fault = Fault::from(error);
+            return vec![Finding::broken(WHAT, fault.message, fault.remedy)];
+        }
+    };
+    let found = backend.readiness();
+    // Without a daemon nobody can say which images there are.
+    let image = found.daemon.is_ok().then_some(("docker image", found.image));
+    let needed = [("docker daemon", found.daemon), ("docker worker", found.worker)].into_iter().chain(image);
+    let mut findings: Vec<Finding> = needed
+        .map(|(what, found)| match found {
+            Ok(seen) => Finding::ok(what, seen),
+            Err(fault) => Finding::broken(what, fault.message, fault.remedy),
+        })
+        .collect();
+    if findings.iter().all(|finding| finding.ok) {
+        findings.extend(backend.probe().into_iter().map(|probed| {
+            let what = format!("container {}", probed.wall.as_str());
+            match probed.found {
+                Ok(by) => Finding::ok(what, format!("by {by}")),
+                Err(missing) => Finding::broken(what, missing.why, missing.remedy),
+            }
+        }));
     }
     findings
 }

@@ -13,7 +13,14 @@ use std::{
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use toolgate_runtime::sandbox::registry::{self, Listed, Swept};
+use toolgate_contract::Fault;
+use toolgate_runtime::{
+    docker_settings,
+    sandbox::{
+        DockerBackend,
+        registry::{self, Listed, Swept},
+    },
+};
 
 use crate::{problem::Problem, setup::Place, show};
 
@@ -39,7 +46,8 @@ enum Command {
     },
     /// Remove what processes of this deployment left behind when they died
     ///
-    /// Every start of a room does the same. Rooms of living processes and of other deployments are never touched.
+    /// Every start of a room does the same. Rooms of living processes and of other deployments are never touched. Containers
+    /// are looked for where the config has tools in them.
     Sweep {
         /// Print JSON, also on a terminal
         #[arg(long)]
@@ -52,7 +60,7 @@ impl Sandbox {
         match self.command {
             Command::Run(run) => run.run(place),
             Command::List { json } => list(&place.data_dir()?, json),
-            Command::Sweep { json } => sweep(&place.data_dir()?, json),
+            Command::Sweep { json } => sweep(place, json),
         }
     }
 }
@@ -97,18 +105,38 @@ fn state(is_alive: bool) -> &'static str {
     if is_alive { "alive" } else { "left_over" }
 }
 
-fn sweep(data: &Path, json: bool) -> Result<ExitCode, Problem> {
-    let swept = registry::sweep(data)?;
+fn sweep(place: &Place, json: bool) -> Result<ExitCode, Problem> {
+    let data = place.data_dir()?;
+    let mut swept = registry::sweep(&data)?;
+    let containers = remove_containers(place, &data).unwrap_or_else(|fault| {
+        swept.problems.push(format!("containers: {}", fault.message));
+        0
+    });
     if show::wants_json(json) {
-        show::json(&swept)?;
+        let mut told = json!(swept);
+        told["containers"] = json!(containers);
+        show::json(&told)?;
     } else {
         let Swept { rooms, processes, cgroups, dirs, problems } = &swept;
-        let line = match rooms + processes + cgroups + dirs {
+        let line = match rooms + processes + cgroups + dirs + containers {
             0 => "nothing was left over".to_owned(),
-            _ => format!("removed: rooms {rooms}, processes {processes}, control groups {cgroups}, directories {dirs}"),
+            _ => format!(
+                "removed: rooms {rooms}, processes {processes}, control groups {cgroups}, directories {dirs}, containers \
+                 {containers}"
+            ),
         };
         show::line(&line)?;
         problems.iter().try_for_each(|problem| show::line(&format!("stays: {problem}")))?;
     }
     Ok(if swept.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Removes the containers of processes that died, and says how many. A config that cannot be read has no tools in any.
+fn remove_containers(place: &Place, data: &Path) -> Result<usize, Fault> {
+    match place.config() {
+        Ok(config) if config.in_containers().next().is_some() => {
+            Ok(DockerBackend::sweep(data, docker_settings(&config.containers))?)
+        }
+        Ok(_) | Err(_) => Ok(0),
+    }
 }

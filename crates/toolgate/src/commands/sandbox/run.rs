@@ -18,8 +18,8 @@ use toolgate_runtime::{
     config::{Config, ContainerSettings},
     docker_settings, hidden_from_rooms, protected_in,
     sandbox::{
-        Backend, Changes, DenyAll, DockerBackend, Egress, How, Io, ProcessBackend, Refused, Room, RoomError, RoomLimits, RoomSpec,
-        Source, Tier, TierChoice, Wall, What, WorkspaceMode, WorkspaceSpec,
+        Backend, Changes, DenyAll, DockerBackend, Egress, How, Io, ProcessBackend, Refused, Room, RoomError,
+        RoomLimits, RoomSpec, Source, Tier, TierChoice, Wall, What, WorkspaceMode, WorkspaceSpec,
     },
 };
 
