@@ -152,7 +152,7 @@ fn a_grant_is_for_a_tool_there_is_and_for_its_definition() {
     bench.call("write", &write).done();
     // As if the tool had been another when the grant was given.
     let state = Connection::open(bench.data().join("state.db")).unwrap();
-    let hash = "00".repeat(32);
+    let hash = format!("sha256:{}", "00".repeat(32));
     let changed = state.execute("UPDATE grants SET terms = json_set(terms, '$.definition', ?1)", [hash]).unwrap();
     assert_eq!((changed, stale()), (1, json!(true)));
     bench.call("write", &write).exits(4);

@@ -138,7 +138,7 @@ fn assert_tests_exist(rows: &[Vec<String>]) {
 /// chooses. What may be one word or a mapping is a key itself, and so are those of the mapping.
 fn keys(source: &str, name: &str, before: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let Some(body) = body_of(source, name) else { panic!("there is no struct `{name}`") };
+    let body = body_of(source, name).unwrap();
     let mut renamed = None;
     for line in body.lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix("#[serde(rename = \"") {
@@ -147,8 +147,8 @@ fn keys(source: &str, name: &str, before: &str) -> BTreeSet<String> {
         let Some((field, kind)) = line.strip_prefix("pub").and_then(|rest| rest.split_once(": ")) else { continue };
         let field = renamed.take().unwrap_or_else(|| field.rsplit(' ').next().unwrap());
         let key = format!("{before}{field}{}", ".*".repeat(kind.matches("Entries<").count()));
-        let words = kind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        match words.last().filter(|word| body_of(source, word).is_some()) {
+        let mut words = kind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        match words.next_back().filter(|word| body_of(source, word).is_some()) {
             Some(inner) => {
                 found.extend(keys(source, inner, &format!("{key}.")));
                 found.extend(kind.contains("WordOr<").then_some(key));
@@ -175,8 +175,8 @@ fn is_a_test(test: &str, files: &[PathBuf]) -> bool {
         let text = fs::read_to_string(repository().join(file)).unwrap();
         let Some((before, _)) = text.split_once(&format!("fn {name}(")) else { return false };
         let attributes = before.rsplit("\n\n").next().unwrap();
-        // Some suites list their cases in a macro that makes a test of each, for each tier or for each user.
-        let listed = ["in_both_tiers! {", "for_each_user! {"].iter().any(|list| before.contains(list));
+        // Some suites list their cases in a macro that makes a test of each, for each kind of room or for each user.
+        let listed = ["in_every_room! {", "for_each_user! {"].iter().any(|list| before.contains(list));
         attributes.contains("#[test]") || attributes.contains("::test") || listed
     })
 }
