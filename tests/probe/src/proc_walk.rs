@@ -25,7 +25,12 @@ fn held_by_others(tries: &mut Tries) {
     let visible = fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in visible.map(|entry| entry.path()).filter(|path| is_process(path) && !path.ends_with(&own)) {
         let list = process.join("fd");
-        tries.io(format!("list {}", list.display()), fs::read_dir(&list).map(Iterator::count));
+        let listed = fs::read_dir(&list).map(|entries| entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>());
+        // Looked at and not opened: somebody may hold what acts when it is.
+        for door in listed.iter().flatten() {
+            tries.io(format!("behind {}", door.display()), fs::metadata(door).map(|found| found.len()));
+        }
+        tries.io(format!("list {}", list.display()), listed.map(|listed| listed.len()));
     }
 }
 

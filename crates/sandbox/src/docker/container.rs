@@ -21,6 +21,25 @@ pub(super) const PRIVATE: &str = "/home";
 /// Any address: the container's network leads every question to the same door.
 const NAME_SERVER: &str = "198.18.0.1";
 
+/// What tells of the machine and not of processes: what daemons cover anyway, and what process rooms cover.
+const MASKED: [&str; 15] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/bus",
+    "/proc/irq",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/sys",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];
+
 /// The labels of a container.
 pub(super) const DEPLOYMENT: &str = "toolgate.deployment";
 pub(super) const INSTANCE: &str = "toolgate.instance";
@@ -52,10 +71,13 @@ pub(super) struct Cover {
 
 /// The limits of a room that is a container: whichever is lower, the room's own or what the settings allow.
 pub(super) fn limits(settings: &DockerSettings, spec: &RoomLimits) -> RoomLimits {
+    let memory = spec.memory.min(settings.memory_limit);
     RoomLimits {
-        memory: spec.memory.min(settings.memory_limit),
+        memory,
         pids: spec.pids.min(settings.pids_limit),
-        scratch: spec.scratch.min(settings.tmpfs_size),
+        // What lies in a private directory or is shared is memory of the container that no job's end gives back. There are
+        // four places for it; half of the memory is left to run something.
+        scratch: spec.scratch.min(settings.tmpfs_size).min(memory / 8),
         ..*spec
     }
 }
@@ -133,6 +155,8 @@ impl Wanted<'_> {
             shm_size: Some(signed(limits.scratch)),
             ulimits: Some(vec![ulimit("nofile", limits.open_files), ulimit("core", 0), ulimit("fsize", limits.disk)]),
             tmpfs: Some(self.tmpfs(limits.scratch)),
+            sysctls: self.settings.runtime.is_none().then(|| shared(limits.scratch)),
+            masked_paths: Some(MASKED.map(str::to_owned).to_vec()),
             mounts: Some(self.mounts()),
             // What the worker says is what jobs say, and none of it belongs into a file of the daemon's.
             log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
@@ -195,6 +219,19 @@ pub(super) fn mount(source: &Path, target: &Path, read_only: bool) -> Mount {
         }),
         ..Mount::default()
     }
+}
+
+/// What the kernel keeps for processes to share outlives them: it is little, and segments go with the last who has them.
+/// Another runtime may have another kernel, which counts for itself.
+fn shared(bytes: u64) -> HashMap<String, String> {
+    let page = rustix::param::page_size() as u64;
+    let all = [
+        ("kernel.shm_rmid_forced", "1".to_owned()),
+        ("kernel.shmall", (bytes / page).to_string()),
+        ("kernel.msgmni", "64".to_owned()),
+        ("kernel.sem", "250 4000 32 64".to_owned()),
+    ];
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 pub(super) fn signed(number: u64) -> i64 {

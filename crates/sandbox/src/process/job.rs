@@ -109,7 +109,12 @@ fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Opt
     });
     let Aside { pid, left, became } = match waited {
         Ok(aside) => aside,
-        Err(error) => return Some((Taken::receive(keeper)?, Err(Failure::at("start a process")(error)))),
+        // There were too many processes at that moment. It is tried again when somebody wants one.
+        Err(_) => {
+            let job = Taken::receive(keeper)?;
+            let begun = begin(room, &job);
+            return Some((job, begun));
+        }
     };
     let (job, found) = left?;
     let begun = match job.order.terminal {

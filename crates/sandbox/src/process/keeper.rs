@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{Gid, Uid},
     process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal},
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
@@ -185,6 +185,9 @@ fn ready(
     Ok(Room { ground: plan.ground, limits: plan.spec.limits, landlock, canary, protected, closed })
 }
 
+/// When an init is tried again that could not be started.
+const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
 /// Has one job init waiting for an order at all times, so that an order finds its walls already up.
 fn serve(room: &Room, socket: &OwnedFd) -> ! {
     let _ = sys::ignore_children();
@@ -194,19 +197,21 @@ fn serve(room: &Room, socket: &OwnedFd) -> ! {
     };
     if let Ok((taken, take)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
         loop {
-            match sys::fork_into(namespaces) {
+            let again = match sys::fork_into(namespaces) {
                 Ok(Forked::Child) => job::wait_for_an_order(room, socket, &take),
-                Ok(Forked::Parent(..)) => {}
-                // Too many processes, or too little memory, at this moment.
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
+                Ok(Forked::Parent(..)) => None,
+                // Too many processes, or too little memory, at this moment. Nobody waits for an order, so nobody takes one.
+                Err(_) => Some(&AGAIN),
+            };
             // The socket has only its end to tell here: orders are read by whoever waits for one.
             let mut fds = [PollFd::new(&taken, PollFlags::IN), PollFd::new(socket, PollFlags::empty())];
-            let _ = poll(&mut fds, None);
+            let _ = poll(&mut fds, again);
             if fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
                 break;
             }
-            let _ = rustix::io::read(&taken, &mut [0]);
+            if again.is_none() {
+                let _ = rustix::io::read(&taken, &mut [0]);
+            }
         }
     }
     // The runtime has closed the room, or is gone. In a pid namespace everything ends with this process.

@@ -17,7 +17,7 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags},
     io::{Errno, fcntl_dupfd_cloexec},
-    process::{Resource, Signal, set_parent_process_death_signal},
+    process::{DumpableBehavior, Resource, Signal, set_dumpable_behavior, set_parent_process_death_signal},
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
     thread::SecureComputingMode,
 };
@@ -75,6 +75,9 @@ pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> 
     sys::unblock_signals().map_err(Failure::at(STEP))?;
     // A program whose supervisor is killed has nobody left to end it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at(STEP))?;
+    if room.ground == Ground::Container {
+        go_first().map_err(Failure::at("be the first to go"))?;
+    }
     sys::restrict(room.landlock.as_fd()).map_err(Failure::at("put up Landlock"))?;
     let facts = look(room);
     // What was put up is not believed but looked at, before there is anything to hold.
@@ -82,6 +85,14 @@ pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> 
         return Err(Failure { step: "find every wall standing".into(), errno: libc::EPERM });
     }
     Ok(facts)
+}
+
+/// Where memory runs out, what a job runs goes first. Its init and the keeper, which are in one group with it, stay to tell
+/// of it.
+fn go_first() -> io::Result<()> {
+    // What is closed to others does not own its entries in `/proc`.
+    set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    fs::write("/proc/self/oom_score_adj", "1000")
 }
 
 /// Goes through the motions with an order for nothing. A new process has the code and the memory of the old one, but the

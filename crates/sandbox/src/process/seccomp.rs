@@ -505,6 +505,10 @@ const NO_TYPING: Choice = Choice {
     otherwise: Rule::Allow,
 };
 
+/// A process may open itself to those who watch. That it closed itself is only said: then it could not be watched, and to
+/// other processes it is closed anyway.
+const ONLY_OPENED: Choice = Choice { mask: ALL_BITS, cases: &[(1, Rule::Allow)], otherwise: Rule::Errno(0) };
+
 /// Options of `prctl` that concern nobody but the process. Those not listed are answered as the kernel answers options
 /// it does not know, which programs expect. A filter of one's own is refused: it could only add to this one, but the
 /// compiler behind it is a piece of the kernel that nobody in a room needs to reach.
@@ -520,8 +524,7 @@ const LISTED_OPTIONS: Choice = Choice {
         (libc::PR_GET_PDEATHSIG as u32, Rule::Allow),
         (libc::PR_SET_CHILD_SUBREAPER as u32, Rule::Allow),
         (libc::PR_GET_CHILD_SUBREAPER as u32, Rule::Allow),
-        // Said to be done. A process that closes itself could not be watched; to other processes it is closed anyway.
-        (libc::PR_SET_DUMPABLE as u32, Rule::Errno(0)),
+        (libc::PR_SET_DUMPABLE as u32, Rule::By(1, &ONLY_OPENED)),
         (libc::PR_GET_DUMPABLE as u32, Rule::Allow),
         (libc::PR_SET_PTRACER as u32, Rule::Allow),
         (libc::PR_SET_NO_NEW_PRIVS as u32, Rule::Allow),
@@ -1100,6 +1103,9 @@ mod tests {
     #[test]
     fn options_of_a_process_are_listed() {
         check(libc::SYS_prctl, &[libc::PR_SET_NAME as u64], ALLOW);
+        check(libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64, 1], ALLOW);
+        check(libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64, 0], errno(0));
+        check(libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64, 1 << 32], errno(0));
         check(libc::SYS_prctl, &[libc::PR_SET_VMA as u64], ALLOW);
         check(libc::SYS_prctl, &[libc::PR_SET_NO_NEW_PRIVS as u64, 1], ALLOW);
         check(libc::SYS_prctl, &[libc::PR_SET_MM as u64], errno(libc::EINVAL));

@@ -94,10 +94,6 @@ fn start_keeper(plan: &Plan, mux: &mut Mux) -> Result<(OwnedFd, Opened), Failure
     furnish(&plan.private).map_err(Failure::at("make the home of the room"))?;
     let (ours, theirs) = wire::pair().map_err(Failure::at("make a socket"))?;
     set_socket_timeout(&ours, Timeout::Recv, Some(link::PATIENCE)).map_err(Failure::at("make a socket"))?;
-    // Where memory runs out, a job's processes go first and the worker last. It may not be the other way round: without
-    // a right nobody lowers this below where they began.
-    let first = fs::read_to_string(OOM_SCORE).unwrap_or_default();
-    fs::write(OOM_SCORE, "1000").map_err(Failure::at("be the last to go"))?;
     // Worked out here and inherited: behind the walls there is no way to ask the kernel for them.
     let _ = (rustix::param::page_size(), rustix::param::clock_ticks_per_second());
     let forked = sys::fork_into(0).map_err(Failure::at("start the keeper"))?;
@@ -106,7 +102,6 @@ fn start_keeper(plan: &Plan, mux: &mut Mux) -> Result<(OwnedFd, Opened), Failure
         leave_the_stream(mux);
         keeper::keep_in_container(plan, &theirs)
     }
-    fs::write(OOM_SCORE, first.trim()).map_err(Failure::at("be the last to go"))?;
     // From here on there are jobs, and what they may look into is not this process.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at("close /proc/self"))?;
     drop(theirs);
@@ -115,8 +110,6 @@ fn start_keeper(plan: &Plan, mux: &mut Mux) -> Result<(OwnedFd, Opened), Failure
     let (opened, _) = answer.ok_or_else(ended)?;
     Ok((ours, opened))
 }
-
-const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 
 /// A home for jobs, and beside it a file that none of them may write.
 fn furnish(private: &Path) -> io::Result<()> {

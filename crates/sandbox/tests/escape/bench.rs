@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -225,6 +225,14 @@ impl Bench {
     /// The probe on the host, with no wall around it: what a room refuses must work here, or the refusal says nothing.
     pub(crate) fn control(&self, args: &[&str]) -> Said {
         probe::on_the_host(&self.probe_path(), &self.outside(), args)
+    }
+
+    /// Makes something of the workspace the room's own, so that whose it is is no wall. A process room sees what is root's
+    /// as its own; a container has the machine's users, and is nobody.
+    pub(crate) fn give(&self, path: &Path) {
+        if self.is_container() && rustix::process::geteuid().is_root() {
+            chown(path, Some(container::NOBODY), Some(container::NOBODY)).expect("a new owner");
+        }
     }
 
     /// Processes of this case that are still there.

@@ -9,6 +9,9 @@ use crate::{docker::Daemon, skipped, user::BINARIES};
 /// Cases that can mean nothing in a container, and why. `CASES.md` says the same.
 pub(crate) const OF_OTHERS: &[(&str, &str)] = &[];
 
+/// Whom containers run as where the suite is root.
+pub(crate) const NOBODY: u32 = 65_532;
+
 /// Has this case a meaning in a container? Says why not.
 pub(crate) fn applies(case: &str) -> bool {
     match OF_OTHERS.iter().find(|(name, _)| case.ends_with(name)) {

@@ -20,6 +20,7 @@ fn change(bench: &Bench, changes: &[&str]) -> Option<Said> {
     fs::write(bench.workspace().join(".git/config"), "[core]\n").expect("a file");
     fs::write(bench.workspace().join(".git/HEAD"), "ref: refs/heads/main\n").expect("a file");
     fs::write(bench.workspace().join("a/b/c/locked"), "as it was").expect("a file");
+    tree(&bench.workspace()).iter().for_each(|(path, ..)| bench.give(path));
     if !bench.has_namespaces() {
         let refused = bench.backend.open(&spec, "escape").err();
         let is_named = matches!(&refused, Some(RoomError::TooWeak { wall: Wall::ProtectedNames, .. }));

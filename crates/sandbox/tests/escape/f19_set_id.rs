@@ -22,6 +22,7 @@ in_every_room! {
     fn the_bit_is_not_set(bench) {
         fs::copy(bench.probe_path(), bench.workspace().join("program")).expect("a program");
         fs::set_permissions(bench.workspace().join("program"), fs::Permissions::from_mode(0o777)).expect("a mode");
+        bench.give(&bench.workspace().join("program"));
         let said = bench.probe(&[
             "change", "chmod", "program", "4755", "chmod", "program", "2755", "chmod", "program", "6777",
             "file-caps", "program", "-",

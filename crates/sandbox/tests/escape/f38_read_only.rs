@@ -16,6 +16,7 @@ in_every_room! {
             crate::bench::open_to_all(&workspace.join(path), 0o666);
         }
         crate::bench::open_to_all(&workspace, 0o777);
+        tree(&workspace).iter().for_each(|(path, ..)| bench.give(path));
         let before = tree(&workspace);
         let room = bench.open(&bench.spec_with(WorkspaceMode::ReadOnly, &[]));
         let said = bench.probe_in(&*room, &[
@@ -38,6 +39,7 @@ in_every_room! {
         }
         let workspace = bench.workspace();
         fs::write(workspace.join("one"), "as it was").expect("a file");
+        bench.give(&workspace.join("one"));
         let before = tree(&workspace);
         let room = bench.open(&bench.spec_with(WorkspaceMode::ReadOnly, &[]));
         let said = bench.probe_in(&*room, &["change", "touch", "one", "-", "chmod", "one", "600", "mark", "one", "-"]);

@@ -5,7 +5,7 @@ use std::fs;
 use toolgate_contract::JobLimits;
 use toolgate_sandbox::{RoomError, RoomSpec, Wall, WorkspaceMode};
 
-use crate::bench::{SECRET, open_to_all, run, text};
+use crate::bench::{SECRET, open_to_all, run, text, tree};
 
 in_every_room! {
     /// F-39. By its name, through a link, through a directory that was moved, and with the room used again.
@@ -17,6 +17,7 @@ in_every_room! {
             fs::write(workspace.join(path), SECRET).expect("a file");
             open_to_all(&workspace.join(path), 0o666);
         }
+        tree(&workspace).iter().for_each(|(path, ..)| bench.give(path));
         std::os::unix::fs::symlink(".env", workspace.join("link")).expect("a link");
         for mode in [WorkspaceMode::ReadWrite, WorkspaceMode::ReadOnly] {
             let spec = RoomSpec {

@@ -25,6 +25,13 @@ fn holds(pid: &str, file: &str, word: &str) -> bool {
     bytes.windows(word.len()).any(|window| window == word.as_bytes())
 }
 
+/// The number a process has where it is.
+pub(crate) fn innermost(pid: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).expect("its numbers");
+    numbers.split_whitespace().next_back().expect("a number").to_owned()
+}
+
 /// Waits until something holds, and says whether it did in time.
 pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + patience;

@@ -4,6 +4,12 @@ use crate::{bench::within, f24_proc::room_user, host::Victim, said::Ended};
 
 const REFUSALS: [i32; 4] = [libc::EPERM, libc::ENOSYS, libc::ESRCH, libc::EACCES];
 
+/// What those who share a process's namespace see of it.
+fn seen_of(pid: &str) -> [String; 4] {
+    ["read /proc/PID/cmdline", "read /proc/PID/status", "read /proc/PID/comm", "open /proc/PID/fd"]
+        .map(|what| what.replace("PID", pid))
+}
+
 in_every_room! {
     /// P-05. The victim is the room's own user, so that ownership is no wall.
     fn of_a_process_outside(bench) {
@@ -43,8 +49,19 @@ in_every_room! {
             let mut found = None;
             assert!(crate::host::eventually(std::time::Duration::from_secs(5), || { found = there(); found.is_some() }));
             let pid = found.expect("the neighbour");
-            bench.probe_in(&*room, &["peek", &pid]).all_refused_with(&REFUSALS);
-            bench.probe_in(&*room, &["others", &pid]).all_refused_with(&[libc::ENOENT, libc::EACCES, libc::EPERM]);
+            // By the number it has for those who share its processes, if anybody does.
+            let pid = if bench.is_container() { crate::host::innermost(&pid) } else { pid };
+            let peeked = bench.probe_in(&*room, &["peek", &pid]);
+            let said = bench.probe_in(&*room, &["others", &pid]);
+            let refused = [libc::ENOENT, libc::EACCES, libc::EPERM];
+            if bench.is_container() {
+                // The calls of one container are one agent's. What each was called with is seen, and nothing of its inside.
+                said.all_refused_but(&seen_of(&pid).each_ref().map(String::as_str), &refused);
+                peeked.all_refused_but(&["sched_setaffinity", "prlimit"], &REFUSALS);
+            } else {
+                said.all_refused_with(&refused);
+                peeked.all_refused_with(&REFUSALS);
+            }
             neighbour.join().expect("the neighbour is left alone");
         });
     }
