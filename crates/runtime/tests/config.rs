@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot be set up is a failed test")]
 
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
@@ -22,8 +23,8 @@ use toolgate_guard::shell::{
 };
 use toolgate_runtime::{
     config::{
-        CheckReport, Config, ConfigError, ConfigFileInfo, Limits, Note, Place, RoomSettings, Sources, check_text,
-        is_trusted, trust_file,
+        CheckReport, Config, ConfigError, ConfigFileInfo, ContainerNetwork, ContainerSettings, Limits, MountMode, Note,
+        Place, RoomSettings, Sources, check_text, is_trusted, trust_file,
     },
     sandbox::{Lifecycle, RoomLimits, Strategy, Tier, TierChoice, Wall},
 };
@@ -39,19 +40,16 @@ fn protected(more: &[&str]) -> Vec<String> {
 #[test]
 fn every_published_block_loads_as_it_is_printed() {
     let inline = |line, what: &str| (line, format!("`{what}`: file tools work in this process"));
-    let docker = |line, what: &str| (line, format!("`{what}` is switched on, but this build has no docker backend"));
-    let layered = vec![
-        inline(4, "file_system: subprocess"),
-        docker(6, "web: docker"),
-        docker(7, "code_execution: docker"),
-        docker(8, "terminal: docker"),
-        docker(9, "database: docker"),
-    ];
-    let mut with_more = layered.clone();
-    with_more.extend([docker(10, "browser: docker"), docker(11, "desktop: docker")]);
+    let web = (
+        6,
+        "`web: docker`: tools of web start no programs and work in this process, held to the network of containers, \
+         which is shut to web"
+            .to_owned(),
+    );
+    let layered = vec![inline(4, "file_system: subprocess"), web];
     let expected: [(&str, Vec<(u64, String)>); 7] = [
-        ("sandboxing_layered", layered),
-        ("sandboxing_with_browser_and_desktop", with_more),
+        ("sandboxing_layered", layered.clone()),
+        ("sandboxing_with_browser_and_desktop", layered),
         ("tool_access", vec![]),
         ("trust_disabled", vec![]),
         ("trust_weighted", vec![]),
@@ -321,17 +319,214 @@ fn places_follow_the_sandboxing_block() {
         assert_eq!(config.backend_for(category), Place::DenyAll);
     }
     house.user("sandboxing: { default_backend: docker }\n");
-    assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), there("docker", 1));
+    let source = SourceLine { file: house.user_file().display().to_string(), line: 1 };
+    for category in Category::ALL {
+        assert_eq!(house.load().unwrap().backend_for(category), Place::Docker { source: source.clone() });
+    }
     house.user("sandboxing: { overrides: { web: docker } }\n");
     assert_eq!(house.load().unwrap().backend_for(Category::FileSystem), Place::Inline);
 }
 
 #[test]
 fn a_note_says_what_will_be_refused() {
-    let notes = check_text("t.yaml", "sandboxing:\n  overrides:\n    web: docker\n").unwrap().notes;
-    let text =
-        "`web: docker` is switched on, but this build has no docker backend: tools of category web will be refused";
+    let notes = check_text("t.yaml", "sandboxing:\n  overrides:\n    web: k8s\n").unwrap().notes;
+    let text = "`web: k8s` is switched on, but this build has no k8s backend: tools of category web will be refused";
     assert_eq!(notes, [Note { file: "t.yaml".into(), line: 3, text: text.into() }]);
+}
+
+#[test]
+fn a_note_says_what_tools_that_start_no_programs_are_held_to() {
+    let check = |text: &str, expected: &[&str]| {
+        let notes = check_text("t.yaml", text).unwrap_or_else(|errors| panic!("{text}: {}", page(&errors))).notes;
+        let told: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
+        assert_eq!(told, expected, "{text}");
+    };
+    check("sandboxing: { overrides: { terminal: docker, git: docker, code_execution: docker } }\n", &[]);
+    check(
+        "sandboxing: { overrides: { file_system: docker }, docker: { mount_mode: rw } }\n",
+        &["`file_system: docker`: tools of file_system start no programs and work in this process"],
+    );
+    check(
+        "sandboxing: { overrides: { file_system: docker } }\n",
+        &["`file_system: docker`: tools of file_system start no programs and work in this process, held to \
+           `mount_mode: ro`, so that files are not written"],
+    );
+    check(
+        "sandboxing: { overrides: { web: docker }, docker: { network_overrides: { web: bridge } } }\n",
+        &[
+            "`web: docker`: tools of web start no programs and work in this process, held to the network of containers, \
+           which is shut to web",
+        ],
+    );
+    check(
+        "sandboxing: { overrides: { web: docker }, docker: { network: bridge, allowed_hosts: ['a.example:443'] } }\n",
+        &["`web: docker`: tools of web start no programs and work in this process, held to `allowed_hosts` and no \
+           other host for web"],
+    );
+}
+
+/// The block as it is published, and nothing of it left to a default.
+const DOCKER: &str = "sandboxing:
+  docker:
+    image: 'ours@sha256:0123'
+    network: bridge
+    network_overrides: { database: none, git: bridge }
+    allowed_hosts: ['DB.example:5432', 'a.example:443']
+    dns_allowed: false
+    loopback_allowed: false
+    memory_limit: 256m
+    cpu_limit: '0.5'
+    timeout_seconds: 7
+    pids_limit: 33
+    tmpfs_size: 9m
+    sidecar_pids_limit: 11
+    sidecar_tmpfs_size: 3m
+    mount_mode: rw
+    auto_remove: false
+    runtime: runsc
+    host: unix:///run/other.sock
+    worker: /opt/toolgate-worker
+    lifecycle: { strategy: per-call, grace_seconds: 1, max_idle_seconds: 2, max_rooms: 3 }
+";
+
+#[test]
+fn every_key_of_the_docker_block_is_read() {
+    let house = House::new();
+    let defaults = ContainerSettings {
+        image: "toolgate-base:latest".into(),
+        network: Sourced::built_in(ContainerNetwork::None),
+        network_overrides: BTreeMap::new(),
+        allowed_hosts: Vec::new(),
+        dns_allowed: true,
+        loopback_allowed: true,
+        memory_limit: 512 << 20,
+        cpu_limit: 1_000_000_000,
+        timeout: Duration::from_secs(120),
+        pids_limit: 64,
+        tmpfs_size: 64 << 20,
+        sidecar_pids_limit: 32,
+        sidecar_tmpfs_size: 8 << 20,
+        mount_mode: Sourced::built_in(MountMode::ReadOnly),
+        auto_remove: true,
+        runtime: None,
+        host: None,
+        worker: None,
+        lifecycle: Lifecycle::default(),
+    };
+    assert_eq!(house.load().unwrap().containers, defaults);
+    house.user(DOCKER);
+    let config = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors)));
+    let source = |line| SourceLine { file: house.user_file().display().to_string(), line };
+    fn said<T>(value: T, source: SourceLine) -> Sourced<T> {
+        Sourced { value, source }
+    }
+    let expected = ContainerSettings {
+        image: "ours@sha256:0123".into(),
+        network: said(ContainerNetwork::Bridge, source(4)),
+        network_overrides: BTreeMap::from([
+            (Category::Database, said(ContainerNetwork::None, source(5))),
+            (Category::VersionControl, said(ContainerNetwork::Bridge, source(5))),
+        ]),
+        allowed_hosts: ["db.example:5432", "a.example:443"].map(|host| said(host.to_owned(), source(6))).to_vec(),
+        dns_allowed: false,
+        loopback_allowed: false,
+        memory_limit: 256 << 20,
+        cpu_limit: 500_000_000,
+        timeout: Duration::from_secs(7),
+        pids_limit: 33,
+        tmpfs_size: 9 << 20,
+        sidecar_pids_limit: 11,
+        sidecar_tmpfs_size: 3 << 20,
+        mount_mode: said(MountMode::ReadWrite, source(16)),
+        auto_remove: false,
+        runtime: Some("runsc".into()),
+        host: Some("/run/other.sock".into()),
+        worker: Some("/opt/toolgate-worker".into()),
+        lifecycle: Lifecycle {
+            strategy: Strategy::PerCall,
+            grace: Duration::from_secs(1),
+            idle: Duration::from_secs(2),
+            max_rooms: 3,
+        },
+    };
+    assert_eq!(config.containers, expected);
+}
+
+#[test]
+fn an_untrusted_project_makes_containers_tighter_and_changes_nothing_else() {
+    let house = House::new();
+    house.user(DOCKER);
+    house.project(
+        "sandboxing:
+  docker:
+    image: 'ours@sha256:0123'
+    network: none
+    network_overrides: { git: none, web: bridge }
+    allowed_hosts: ['a.example:443']
+    dns_allowed: false
+    memory_limit: 255m
+    cpu_limit: '0.4'
+    timeout_seconds: 6
+    pids_limit: 32
+    tmpfs_size: 8m
+    sidecar_pids_limit: 10
+    sidecar_tmpfs_size: 2m
+    mount_mode: ro
+    auto_remove: true
+    runtime: runsc
+    host: /run/other.sock
+    worker: /opt/toolgate-worker
+    lifecycle: { strategy: per-call, max_rooms: 2 }
+",
+    );
+    let found = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).containers;
+    let hosts: Vec<&str> = found.allowed_hosts.iter().map(|host| host.value.as_str()).collect();
+    let network = |category| found.network_of(category, &SourceLine::built_in()).value;
+    assert_eq!(hosts, ["a.example:443"]);
+    assert_eq!(
+        [Category::Terminal, Category::VersionControl, Category::Database, Category::Web].map(network),
+        [ContainerNetwork::None, ContainerNetwork::None, ContainerNetwork::None, ContainerNetwork::Bridge]
+    );
+    assert_eq!(
+        (found.memory_limit, found.cpu_limit, found.timeout, found.pids_limit, found.tmpfs_size),
+        (255 << 20, 400_000_000, Duration::from_secs(6), 32, 8 << 20)
+    );
+    assert_eq!((found.sidecar_pids_limit, found.sidecar_tmpfs_size), (10, 2 << 20));
+    assert_eq!((found.mount_mode.value, found.auto_remove, found.lifecycle.max_rooms), (MountMode::ReadOnly, true, 2));
+    for (line, what) in [
+        ("image: other", "another `image`"),
+        ("host: /run/docker.sock", "another `host`"),
+        ("worker: /tmp/worker", "another `worker`"),
+        ("runtime: runc", "another `runtime`"),
+        ("allowed_hosts: ['a.example:443', 'c.example:443']", "a new allowed host"),
+        ("network_overrides: { database: bridge }", "a looser `database`"),
+        ("dns_allowed: true", "a looser `dns_allowed`"),
+        ("loopback_allowed: true", "a looser `loopback_allowed`"),
+        ("memory_limit: 257m", "a looser `memory_limit`"),
+        ("cpu_limit: '0.51'", "a looser `cpu_limit`"),
+        ("timeout_seconds: 8", "a looser `timeout_seconds`"),
+        ("pids_limit: 34", "a looser `pids_limit`"),
+        ("tmpfs_size: 10m", "a looser `tmpfs_size`"),
+        ("sidecar_pids_limit: 12", "a looser `sidecar_pids_limit`"),
+        ("sidecar_tmpfs_size: 4m", "a looser `sidecar_tmpfs_size`"),
+        ("lifecycle: { strategy: per-agent }", "a looser `strategy`"),
+        ("lifecycle: { max_rooms: 4 }", "a looser `max_rooms`"),
+    ] {
+        house.project(&format!("sandboxing: {{ docker: {{ {line} }} }}\n"));
+        let errors = house.load().map(|config| config.containers).unwrap_err();
+        let told: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+        assert_eq!(told, [format!("{what} is not for a file that is not trusted yet: it may only tighten")], "{line}");
+    }
+    house.user("sandboxing: { docker: { mount_mode: ro, auto_remove: true } }\n");
+    for (line, what) in [
+        ("mount_mode: rw", "a looser `mount_mode`"),
+        ("auto_remove: false", "a looser `auto_remove`"),
+        ("network: bridge", "a looser `network`"),
+    ] {
+        house.project(&format!("sandboxing: {{ docker: {{ {line} }} }}\n"));
+        let errors = house.load().map(|config| config.containers).unwrap_err();
+        assert!(errors.len() == 1 && errors[0].message.starts_with(what), "{line}: {}", page(&errors));
+    }
 }
 
 #[test]
@@ -1445,7 +1640,24 @@ const BROKEN: &[Broken] = &[
         "`cpu_limit: 17` is not a number of processors",
         "up to 16",
     ),
-    Broken("sandboxing: { docker: { pids_limit: 0 } }\n", 1, 37, "is out of range", "from 1 to 1024"),
+    Broken("sandboxing: { docker: { pids_limit: 15 } }\n", 1, 37, "is out of range", "from 16 to 1024"),
+    Broken("sandboxing: { docker: { cpu_limit: '0.009' } }\n", 1, 36, "is not a number of processors", "such as `1.0`"),
+    Broken("sandboxing: { docker: { runtime: 'a b' } }\n", 1, 34, "is not the name of a runtime", "runsc"),
+    Broken("sandboxing: { docker: { worker: worker } }\n", 1, 33, "is not where a program could be", "absolute"),
+    Broken(
+        "sandboxing: { docker: { host: 'tcp://10.0.0.1:2375' } }\n",
+        1,
+        31,
+        "is not the socket of a daemon on this machine",
+        "unix:///var/run/docker.sock",
+    ),
+    Broken(
+        "sandboxing: { docker: { network_overrides: { git: none, version_control: bridge } } }\n",
+        1,
+        57,
+        "category `version_control` has two networks",
+        "`git` is another word",
+    ),
     Broken(
         "sandboxing: { docker: { network: host } }\n",
         1,
@@ -1839,7 +2051,7 @@ fn a_later_trusted_file_goes_on_top() {
     assert_eq!(verdict(&config, "read"), Verdict::Allow);
     let places = [Category::FileSystem, Category::Web].map(|category| config.backend_for(category));
     assert_eq!(places, [Place::Inline, Place::DenyAll]);
-    assert!(matches!(config.backend_for(Category::Mcp), Place::Unavailable { backend: "docker", .. }));
+    assert!(matches!(config.backend_for(Category::Mcp), Place::Docker { .. }));
     let trusted: Vec<_> = config.files.iter().map(|file| (file.path.clone(), file.trusted)).collect();
     assert_eq!(trusted, [(house.user_file(), true), (house.project_file(), true)]);
 }
@@ -1850,7 +2062,7 @@ const LOOSER: &[(&str, u64, u64, &str)] = &[
     ("version: 1\nsandboxing:\n  overrides: { web: docker }\n", 3, 21, "backend `docker` for category `web`"),
     ("sandboxing: { overrides: { mcp: subprocess } }\n", 1, 33, "backend `subprocess` for category `mcp`"),
     ("sandboxing: { default_backend: subprocess }\n", 1, 32, "backend `subprocess` for category"),
-    ("sandboxing:\n  docker: {}\n", 2, 3, "`docker`"),
+    ("sandboxing:\n  docker: { image: other }\n", 2, 20, "another `image`"),
     ("sandboxing:\n  k8s: {}\n", 2, 3, "`k8s`"),
     ("sandboxing: { subprocess: { pids_limit: 1000 } }\n", 1, 41, "a looser `pids_limit`"),
     ("agents: { default: { profile: { custom: { allow: [ls] } } } }\n", 1, 31, "profile `custom` where `coder` holds"),

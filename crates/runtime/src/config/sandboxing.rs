@@ -208,10 +208,10 @@ fn held_here(written: &str, categories: &[Category], containers: &ContainerSetti
         }
     }
     if !nobody.is_empty() {
-        held.push(format!("the network of containers, so that {} reach nobody", nobody.join(", ")));
+        held.push(format!("the network of containers, which is shut to {}", nobody.join(", ")));
     }
     if !listed.is_empty() {
-        held.push(format!("`allowed_hosts`, so that {} reach no other host", listed.join(", ")));
+        held.push(format!("`allowed_hosts` and no other host for {}", listed.join(", ")));
     }
     let held = if held.is_empty() { String::new() } else { format!(", held to {}", held.join(", and to ")) };
     format!("`{written}`: tools of {} start no programs and work in this process{held}", names.join(", "))
