@@ -1,10 +1,16 @@
 //! The project's chores. `cargo xtask test` is what a developer and the CI run: it installs what the tests need,
 //! runs every suite, and says loudly which could not run and why.
 
+mod docker;
 mod peers;
 mod suite;
 
-use std::{collections::BTreeMap, env, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    env,
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
 
 use crate::suite::{Ended, Suite, cargo, report};
 
@@ -48,14 +54,27 @@ const SUITES: &[Suite] = &[
     Suite { name: "console in a browser", run: browser },
 ];
 
-/// Everything that needs nothing but this repository, and `ip` for the networks some tests make.
+/// Everything that needs this repository, `ip` for the networks some tests make, and for rooms that are containers a
+/// Docker daemon and what makes images.
 fn tests() -> Ended {
-    // Without it those tests say that they were skipped.
-    if let Err(why) = peers::have("ip", &["iproute2"]) {
-        eprintln!("{why}");
+    let worker = match docker::worker() {
+        Ok(worker) => worker,
+        Err(why) => return Ended::Failed(why),
+    };
+    // Without these the tests that need them say that they were skipped.
+    for (program, package) in [("ip", "iproute2"), ("mmdebstrap", "mmdebstrap")] {
+        if let Err(why) = peers::have(program, &[package]) {
+            eprintln!("{why}");
+        }
     }
+    let daemon = docker::daemon().inspect_err(|why| eprintln!("{why}")).ok();
+    let with_daemon = |mut tests: Command| {
+        tests.env("TOOLGATE_TEST_WORKER", &worker);
+        tests.envs(daemon.as_ref().map(|daemon| ("TOOLGATE_TEST_DOCKER", &daemon.socket)));
+        suite::passes(&mut tests)
+    };
     if cargo(&["nextest", "--version"]).output().is_ok_and(|out| out.status.success()) {
-        let ran = suite::passes(&mut cargo(&[
+        let ran = with_daemon(cargo(&[
             "nextest",
             "run",
             "--workspace",
@@ -70,7 +89,7 @@ fn tests() -> Ended {
             (ran, _) => ran,
         }
     } else {
-        suite::passes(&mut cargo(&[
+        with_daemon(cargo(&[
             "test",
             "--workspace",
             "--exclude",
@@ -101,7 +120,9 @@ fn peer(installed: Result<(&'static str, PathBuf), String>, language: &str) -> E
     match installed {
         Ok((variable, place)) => {
             let name = format!("peer_{language}");
-            suite::passes(cargo(&["test", "--package", "toolgate-tests", "--test", "mcp", &name]).env(variable, place))
+            // The same packages as above, so that nothing is built again with other features.
+            let mut tests = cargo(&["test", "--workspace", "--exclude", "toolgate-browser", "--test", "mcp", &name]);
+            suite::passes(tests.env(variable, place))
         }
         Err(why) => Ended::Skipped(why),
     }

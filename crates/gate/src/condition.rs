@@ -90,15 +90,15 @@ impl Condition {
         self.0.truth(variables)
     }
 
-    /// What it begins with, if that can be judged at a glance.
-    pub(crate) fn glance(&self) -> Option<Glance> {
+    /// What it begins with, if that can be judged at a glance: the variable, and what is said about it.
+    pub(crate) fn glance(&self) -> Option<(&[String], Glance)> {
         let first = match &self.0 {
             Expr::All(exprs) => exprs.first()?,
             other => other,
         };
         let Expr::Binary(binary, sides) = first else { return None };
         let [Expr::Path(path), Expr::Literal(Value::String(text))] = &**sides else { return None };
-        Some(Glance { path: path.clone(), binary: *binary, text: text.as_str().into() })
+        Some((path, Glance { binary: *binary, text: text.as_str().into() }))
     }
 
     /// The first names of the variables it speaks about.
@@ -113,8 +113,6 @@ impl Condition {
 /// the condition does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glance {
-    /// The variable.
-    pub(crate) path: Vec<String>,
     binary: Binary,
     text: Box<str>,
 }

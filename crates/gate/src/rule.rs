@@ -275,10 +275,10 @@ impl RuleBook {
     }
 
     fn glance(&mut self, rule: &Rule) -> Option<(usize, Glance)> {
-        let glance = rule.when.as_ref()?.condition.glance()?;
-        let known = self.variables.iter().position(|path| *path == glance.path);
+        let (path, glance) = rule.when.as_ref()?.condition.glance()?;
+        let known = self.variables.iter().position(|known| *known == path);
         let variable = known.unwrap_or_else(|| {
-            self.variables.push(glance.path.clone());
+            self.variables.push(path.to_vec());
             self.variables.len() - 1
         });
         Some((variable, glance))
