@@ -77,7 +77,7 @@ impl Place {
     /// The socket of the Docker daemon: the one that is named as `unix:///path`, else that of containers.
     pub(crate) fn docker_socket(&self, named: Option<&str>) -> Result<PathBuf, Problem> {
         let Some(url) = named else {
-            return Ok(self.config()?.containers.host.unwrap_or_else(|| usual_socket(env::var_os)));
+            return Ok(self.config()?.containers.host.unwrap_or_else(|| usual_socket(|name| env::var_os(name))));
         };
         match url.strip_prefix("unix://").filter(|path| path.starts_with('/')) {
             Some(path) => Ok(path.into()),

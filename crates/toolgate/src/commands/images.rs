@@ -45,7 +45,7 @@ enum Command {
         /// Write an archive that `docker load` takes, and ask no daemon
         #[arg(long, value_name = "FILE", conflicts_with = "host")]
         output: Option<PathBuf>,
-        /// The daemon's socket, as `unix:///path`; else the config's, else $DOCKER_HOST, else /var/run/docker.sock
+        /// The daemon's socket, as `unix:///path`; else the one containers are made with
         #[arg(long, value_name = "URL")]
         host: Option<String>,
         /// Print JSON, also on a terminal
