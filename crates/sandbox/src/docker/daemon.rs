@@ -7,6 +7,7 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     sync::mpsc,
+    time::{Duration, SystemTime},
 };
 
 use bollard::{
@@ -14,7 +15,9 @@ use bollard::{
     container::{AttachContainerResults, LogOutput},
     errors::Error,
     models::ContainerCreateBody,
-    query_parameters::{AttachContainerOptions, CreateContainerOptions, ListContainersOptions, RemoveContainerOptions},
+    query_parameters::{
+        AttachContainerOptions, CreateContainerOptions, EventsOptions, ListContainersOptions, RemoveContainerOptions,
+    },
 };
 use futures_util::StreamExt as _;
 use tokio::{
@@ -131,6 +134,22 @@ impl Daemon {
         let state = found.map_err(|error| failed("look at a container", error))?.state.unwrap_or_default();
         let pid = state.pid.filter(|_| state.running == Some(true)).and_then(|pid| i32::try_from(pid).ok());
         pid.filter(|pid| *pid > 0).ok_or_else(|| failed("look at a container", "it does not run"))
+    }
+
+    /// Did this container run out of memory since then? The daemon hears of it a moment after it happened.
+    pub(super) fn ran_out_of_memory(&self, container: &str, since: SystemTime) -> bool {
+        let seconds = |time: SystemTime| {
+            let passed = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            Some(format!("{}.{:09}", passed.as_secs(), passed.subsec_nanos()))
+        };
+        let wanted = [("container", container), ("event", "oom")];
+        let options = EventsOptions {
+            since: seconds(since),
+            until: seconds(SystemTime::now() + Duration::from_secs(1)),
+            filters: Some(wanted.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).into()),
+        };
+        let heard = self.ask(move |docker| async move { docker.events(Some(options)).next().await.transpose() });
+        matches!(heard, Ok(Ok(Some(_))))
     }
 
     /// Ends a container and removes it. One that is gone, or going, is what was wanted.

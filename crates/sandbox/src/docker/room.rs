@@ -8,9 +8,10 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::SystemTime,
 };
 
-use toolgate_contract::{Job, Ran, TerminalSize};
+use toolgate_contract::{Ending, Job, Ran, TerminalSize};
 use toolgate_gate::Permit;
 
 use super::{
@@ -138,6 +139,10 @@ impl DockerRoom {
         self.inside.as_ref().ok_or_else(|| RoomError::Lost("it was closed".into()))
     }
 
+    fn ran_out_of_memory(&self, since: SystemTime) -> bool {
+        self.container.as_deref().is_some_and(|container| self.house.daemon.ran_out_of_memory(container, since))
+    }
+
     /// A container whose way out was shut under it is another than the one that was asked for.
     fn has_its_way_out(&self) -> bool {
         self.way_out.as_ref().is_none_or(WayOut::is_open)
@@ -165,7 +170,12 @@ impl Room for DockerRoom {
     fn run(&self, permit: &Permit, job: &Job, io: Io<'_>) -> Result<Ran, RoomError> {
         let inside = self.inside()?;
         let refused_before = self.way_out.as_ref().map_or(0, WayOut::refusals);
+        let begun = SystemTime::now();
         let mut ran = inside.run(permit, job, io)?;
+        // What a job holds may outlast its program for a moment, in which the kernel takes the next best: the worker.
+        if ran.ending == Ending::RoomLost && self.ran_out_of_memory(begun) {
+            ran.ending = Ending::OomKilled;
+        }
         if let Some(way_out) = &self.way_out {
             ran.refused = way_out.refused_since(refused_before);
         }

@@ -17,11 +17,13 @@ use toolgate_contract::{Ending, Files, Job, JobLimits, Needs, Network, Ran};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
     Backend, Io, ProcessBackend, Room, RoomError, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec,
+    registry::Registry,
 };
 
 use crate::{
     container,
     docker::Daemon,
+    host::eventually,
     probe,
     said::{Ended, Said},
     skipped,
@@ -70,6 +72,12 @@ pub(crate) fn in_room(kind: Kind, case: fn(&Bench)) {
     let before = tree(&bench.outside());
     case(&bench);
     assert_eq!(tree(&bench.outside()), before, "something outside was changed");
+    if let Some(daemon) = &bench.daemon {
+        let registry = Registry::open(&bench.scene.path().join("state")).expect("the notes of the backend");
+        let left = || daemon.containers(&format!("toolgate.deployment={}", registry.label()));
+        // The daemon was told; it may still be at it.
+        assert!(eventually(Duration::from_secs(20), || left().is_empty()), "containers stay: {:?}", left());
+    }
 }
 
 /// A backend of one kind of rooms and its scene.

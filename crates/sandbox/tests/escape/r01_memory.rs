@@ -29,7 +29,11 @@ fn is_not_had(bench: &Bench, how: &str) {
     }
     assert_eq!(bench.survivors(), [""; 0]);
     bench.probe_in(&*sibling, &["status"]);
-    bench.probe_in(&*room, &["status"]);
+    // In a container the kernel may take the worker along. The job is told the truth all the same, and the next one gets
+    // another room.
+    if room.is_alive() || !bench.is_container() {
+        bench.probe_in(&*room, &["status"]);
+    }
 }
 
 in_every_room! {
