@@ -334,6 +334,21 @@ fn a_container_that_died_is_noticed_and_replaced() {
     assert!(eventually(|| daemon.containers(&label).is_empty()), "a container stays");
 }
 
+#[test]
+fn a_container_that_is_lost_after_memory_ran_out_is_told_as_that() {
+    let Some(bench) = Bench::new() else { return };
+    let room = bench.backend.open(&RoomSpec::bare(), &bench.name()).unwrap();
+    let container = bench.daemon.containers(&format!("toolgate.owner={}", bench.name())).remove(0);
+    thread::scope(|scope| {
+        let hungry = "dd if=/dev/zero of=/dev/null bs=300M count=1; echo ready > /tmp/ready; sleep 987";
+        let lost = scope.spawn(|| run(&*room, hungry).ending);
+        assert!(eventually(|| says(&*room, "cat /tmp/ready 2>/dev/null || true") == "ready\n"));
+        assert_eq!(bench.daemon.ask("POST", &format!("/containers/{container}/kill"), b"").0, 204);
+        assert_eq!(lost.join().unwrap(), Ending::OomKilled);
+    });
+    assert!(!room.is_alive());
+}
+
 /// Not a test: what [`orphans_of_this_deployment_are_removed_and_no_others`] kills.
 #[test]
 #[ignore = "holds a container until it is killed"]
@@ -442,7 +457,12 @@ fn what_is_missing_is_named_and_nothing_else_is_used() {
         assert_eq!(code, expected);
         assert!(message.contains(said), "{message}");
     };
-    check(&settings, &bare, "docker_unavailable", &format!("the Docker daemon does not answer on `{}`", nowhere.display()));
+    check(
+        &settings,
+        &bare,
+        "docker_unavailable",
+        &format!("the Docker daemon does not answer on `{}`", nowhere.display()),
+    );
     let absent = DockerSettings { worker: dir.path().join("worker"), ..settings.clone() };
     check(&absent, &bare, "worker_missing", "there is no worker at");
     let dynamic = DockerSettings { worker: env::current_exe().unwrap(), ..settings.clone() };

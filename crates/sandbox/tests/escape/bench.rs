@@ -53,22 +53,7 @@ impl Kind {
 
 /// Runs a case in a room of one kind, then looks at the canary.
 pub(crate) fn in_room(kind: Kind, case: fn(&Bench)) {
-    let daemon = match kind {
-        Kind::Namespaces | Kind::Landlock => None,
-        Kind::Container => match container::daemon() {
-            Some(daemon) => Some(daemon),
-            None => return,
-        },
-    };
-    let bench = Bench::new(kind, daemon);
-    match bench.backend.open(&RoomSpec { workspace: None, ..bench.spec() }, "escape") {
-        Ok(room) => room.close(),
-        Err(RoomError::TooWeak { wall, why, .. }) => {
-            assert!(!bench.machine_has_it(), "this machine has what a room of kind {} takes: {why}", kind.as_str());
-            return skipped(format!("no room of kind {} here: {} ({why})", kind.as_str(), wall.as_str()));
-        }
-        Err(error) => panic!("a bare room cannot be opened: {error:?}"),
-    }
+    let Some(bench) = Bench::ready(kind) else { return };
     let before = tree(&bench.outside());
     case(&bench);
     assert_eq!(tree(&bench.outside()), before, "something outside was changed");
@@ -77,6 +62,13 @@ pub(crate) fn in_room(kind: Kind, case: fn(&Bench)) {
         let left = || daemon.containers(&format!("toolgate.deployment={}", registry.label()));
         // The daemon was told; it may still be at it.
         assert!(eventually(Duration::from_secs(20), || left().is_empty()), "containers stay: {:?}", left());
+    }
+}
+
+/// Runs a case with a process room and a container to compare.
+pub(crate) fn in_two_rooms(case: fn([&Bench; 2])) {
+    if let (Some(process), Some(container)) = (Bench::ready(Kind::Namespaces), Bench::ready(Kind::Container)) {
+        case([&process, &container]);
     }
 }
 
@@ -92,6 +84,27 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// A scene in which rooms of this kind can be made. None, said aloud, where there are none.
+    fn ready(kind: Kind) -> Option<Self> {
+        let daemon = match kind {
+            Kind::Namespaces | Kind::Landlock => None,
+            Kind::Container => Some(container::daemon()?),
+        };
+        let bench = Self::new(kind, daemon);
+        match bench.backend.open(&RoomSpec { workspace: None, ..bench.spec() }, "escape") {
+            Ok(room) => {
+                room.close();
+                Some(bench)
+            }
+            Err(RoomError::TooWeak { wall, why, .. }) => {
+                assert!(!bench.machine_has_it(), "this machine has what a room of kind {} takes: {why}", kind.as_str());
+                skipped(format!("no room of kind {} here: {} ({why})", kind.as_str(), wall.as_str()));
+                None
+            }
+            Err(error) => panic!("a bare room cannot be opened: {error:?}"),
+        }
+    }
+
     /// The scene, without a room.
     fn new(kind: Kind, daemon: Option<Daemon>) -> Self {
         let scene = TempDir::with_prefix_in("toolgate-escape-", base()).expect("a place for the scene");

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 const LIST: &str = include_str!("CASES.md");
 /// How many there are of each kind.
-const NUMBERS: [(&str, usize); 5] = [("F", 39), ("N", 34), ("P", 24), ("R", 13), ("E", 12)];
+const NUMBERS: [(&str, usize); 6] = [("F", 39), ("N", 34), ("P", 24), ("R", 13), ("E", 12), ("S", 6)];
 
 #[test]
 fn every_case_is_listed_once() {
@@ -13,6 +13,13 @@ fn every_case_is_listed_once() {
     let wanted: Vec<String> =
         NUMBERS.iter().flat_map(|(kind, most)| (1..=*most).map(move |number| format!("{kind}-{number:02}"))).collect();
     assert_eq!(listed, wanted);
+}
+
+#[test]
+fn what_containers_leave_out_is_listed() {
+    let listed = LIST.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let listed: Vec<(&str, &str)> = listed.map(|(case, why)| (case, why.trim_end_matches(" |"))).collect();
+    assert_eq!(listed, crate::container::OF_OTHERS);
 }
 
 #[test]

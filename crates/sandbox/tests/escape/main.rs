@@ -91,6 +91,7 @@ mod r08_disk;
 mod r09_many;
 mod r10_leaks;
 mod r12_cancelled;
+mod s01_same;
 
 /// Set where every case must be made, as on a machine that is known to have all walls: then a skip is a failure.
 const STRICT: &str = "TOOLGATE_ESCAPE_STRICT";
