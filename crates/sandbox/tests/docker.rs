@@ -161,6 +161,10 @@ fn every_option_is_found_inside() {
     );
     check("ls /sys/class/net; hostname; echo $HOME; pwd", "lo\nroom\n/home/agent\n/home/agent");
     check("cat /proc/1/comm", "docker-init");
+    check(
+        "cat /proc/self/oom_score_adj /proc/1/oom_score_adj; ls /proc/sys /proc/irq /proc/bus",
+        "1000\n0\n/proc/bus:\n\n/proc/irq:\n\n/proc/sys:",
+    );
     check("touch /x /etc/x /bin/x 2>&1 | grep -c 'Read-only\\|denied'", "3");
     check("ls /proc/self/fd | wc -l", "4");
     check("env | cut -d= -f1 | sort | tr '\\n' ' ' | grep -c HOSTNAME || true", "0");
@@ -191,6 +195,8 @@ fn every_option_is_found_inside() {
         "\"NetworkMode\":\"none\"",
         "\"IpcMode\":\"private\"",
         "\"MemorySwap\":104857600",
+        "\"kernel.shm_rmid_forced\":\"1\"",
+        "\"kernel.shmall\":\"2304\"",
         "\"Type\":\"none\"",
         "\"Image\":\"sha256:",
     ] {
@@ -463,7 +469,7 @@ fn what_is_missing_is_named_and_nothing_else_is_used() {
         "docker_unavailable",
         &format!("the Docker daemon does not answer on `{}`", nowhere.display()),
     );
-    let absent = DockerSettings { worker: dir.path().join("worker"), ..settings.clone() };
+    let absent = DockerSettings { worker: dir.path().join("none"), ..settings.clone() };
     check(&absent, &bare, "worker_missing", "there is no worker at");
     let dynamic = DockerSettings { worker: env::current_exe().unwrap(), ..settings.clone() };
     check(&dynamic, &bare, "worker_not_static", "wants libraries");
