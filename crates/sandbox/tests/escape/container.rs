@@ -10,7 +10,10 @@ use crate::{docker::Daemon, skipped, user::BINARIES};
 pub(crate) const OF_OTHERS: [(&str, &str); 3] = [
     ("f34_overlay::its_parts_are_not_seen", "there are no overlays, and a room with one is refused"),
     ("n34_no_rules::a_list_where_there_is_no_door", "there is a door"),
-    ("p01_privileges::nor_from_programs_that_have_them", "the image of the tests has no program that gives rights away"),
+    (
+        "p01_privileges::nor_from_programs_that_have_them",
+        "the image of the tests has no program that gives rights away",
+    ),
 ];
 
 /// Whom containers run as where the suite is root.

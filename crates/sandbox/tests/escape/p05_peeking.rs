@@ -6,8 +6,14 @@ const REFUSALS: [i32; 4] = [libc::EPERM, libc::ENOSYS, libc::ESRCH, libc::EACCES
 
 /// What those who share a process's namespace see of it.
 fn seen_of(pid: &str) -> [String; 5] {
-    ["read /proc/PID/cmdline", "read /proc/PID/status", "read /proc/PID/comm", "open /proc/PID/fd", "open /proc/PID/map_files"]
-        .map(|what| what.replace("PID", pid))
+    [
+        "read /proc/PID/cmdline",
+        "read /proc/PID/status",
+        "read /proc/PID/comm",
+        "open /proc/PID/fd",
+        "open /proc/PID/map_files",
+    ]
+    .map(|what| what.replace("PID", pid))
 }
 
 in_every_room! {

@@ -55,8 +55,16 @@ fn same(benches: [&Bench; 2], limits: RoomLimits, jobs: &[Job]) {
 fn how_a_job_ends() {
     in_two_rooms(|benches| {
         let scripts = [
-            "exit 0", "exit 7", "exit 255", "kill -9 $$", "kill -15 $$", "kill -11 $$", "sh -c 'kill -9 $$'; echo $?",
-            "sleep 60 & exit 3", "exec no-such-program", "trap 'exit 9' EXIT; exit 1",
+            "exit 0",
+            "exit 7",
+            "exit 255",
+            "kill -9 $$",
+            "kill -15 $$",
+            "kill -11 $$",
+            "sh -c 'kill -9 $$'; echo $?",
+            "sleep 60 & exit 3",
+            "exec no-such-program",
+            "trap 'exit 9' EXIT; exit 1",
         ];
         same(benches, RoomLimits::default(), &scripts.map(sh));
         let short = |script| Job { limits: within(Duration::from_millis(300)), ..sh(script) };
@@ -80,9 +88,20 @@ fn what_does_not_begin() {
             put("script", "#!/bin/busybox sh\necho ran in $PWD\n", 0o777);
             fs::create_dir(bench.workspace().join("dir")).expect("a directory");
         }
-        let programs = ["no-such-program", "./none", "/none", "./plain", "./garbage", "./no-interpreter", "./script", "./dir", "/proc"];
+        let programs = [
+            "no-such-program",
+            "./none",
+            "/none",
+            "./plain",
+            "./garbage",
+            "./no-interpreter",
+            "./script",
+            "./dir",
+            "/proc",
+        ];
         same(benches, RoomLimits::default(), &programs.map(program));
-        let elsewhere = ["dir", "none", "plain", "..", "/", "dir/../.."].map(|cwd| Job { cwd: cwd.into(), ..sh("pwd") });
+        let elsewhere =
+            ["dir", "none", "plain", "..", "/", "dir/../.."].map(|cwd| Job { cwd: cwd.into(), ..sh("pwd") });
         same(benches, RoomLimits::default(), &elsewhere);
     });
 }
@@ -92,9 +111,19 @@ fn what_does_not_begin() {
 fn what_a_job_finds() {
     in_two_rooms(|benches| {
         let scripts = [
-            "pwd", "env | sort", "umask", "hostname", "tty", "date +%Z", "ulimit -n; ulimit -c", "echo $0 $#", "echo $HOME",
-            "touch $HOME/x /tmp/x here && cat $HOME/x /tmp/x here && rm here", "ls -A $HOME /tmp; cd; pwd",
-            "stat -c %a /tmp $HOME", "(sleep 0.1; echo later) & echo now; wait",
+            "pwd",
+            "env | sort",
+            "umask",
+            "hostname",
+            "tty",
+            "date +%Z",
+            "ulimit -n; ulimit -c",
+            "echo $0 $#",
+            "echo $HOME",
+            "touch $HOME/x /tmp/x here && cat $HOME/x /tmp/x here && rm here",
+            "ls -A $HOME /tmp; cd; pwd",
+            "stat -c %a /tmp $HOME",
+            "(sleep 0.1; echo later) & echo now; wait",
         ];
         same(benches, RoomLimits::default(), &scripts.map(sh));
         let env = BTreeMap::from([("GREETING".to_owned(), "hello\nworld".to_owned())]);
@@ -107,15 +136,27 @@ fn what_a_job_finds() {
 fn what_is_said_and_heard() {
     in_two_rooms(|benches| {
         let scripts = [
-            "echo out; echo err >&2", "printf 'no end'", "seq 1 100000", "seq 1 100000 >&2", "printf '\\377\\376'",
-            "head -c 300000 /dev/zero | tr '\\0' x", "cat", "exec <&-; cat", "exec >&-; echo x", "sleep 60 > /dev/null & echo left",
+            "echo out; echo err >&2",
+            "printf 'no end'",
+            "seq 1 100000",
+            "seq 1 100000 >&2",
+            "printf '\\377\\376'",
+            "head -c 300000 /dev/zero | tr '\\0' x",
+            "cat",
+            "exec <&-; cat",
+            "exec >&-; echo x",
+            "sleep 60 > /dev/null & echo left",
         ];
         same(benches, RoomLimits::default(), &scripts.map(sh));
         let given = [vec![], vec![b'x'; 1 << 20], b"one\ntwo".to_vec()];
         let heard = given.map(|stdin| Job { stdin, ..sh("cat | md5sum") });
         same(benches, RoomLimits::default(), &heard);
         let few = JobLimits { keep_bytes: 200, keep_lines: 5, ..within(Duration::from_secs(20)) };
-        same(benches, RoomLimits::default(), &["seq 1 1000", "head -c 5000 /dev/zero"].map(|script| Job { limits: few, ..sh(script) }));
+        same(
+            benches,
+            RoomLimits::default(),
+            &["seq 1 1000", "head -c 5000 /dev/zero"].map(|script| Job { limits: few, ..sh(script) }),
+        );
     });
 }
 
@@ -123,20 +164,28 @@ fn what_is_said_and_heard() {
 #[test]
 fn which_limit_ended_it() {
     in_two_rooms(|benches| {
-        let limits = RoomLimits { memory: 64 << 20, pids: 40, cpu: Duration::from_secs(1), disk: 16 << 20, ..RoomLimits::default() };
+        let limits = RoomLimits {
+            memory: 64 << 20,
+            pids: 40,
+            cpu: Duration::from_secs(1),
+            disk: 16 << 20,
+            ..RoomLimits::default()
+        };
         let loud = JobLimits { most_output: 1 << 20, ..within(Duration::from_secs(20)) };
-        let jobs = [
-            (sh("dd if=/dev/zero of=/dev/null bs=300M count=1"), Ending::OomKilled),
-            (sh("for i in $(seq 200); do sleep 30 & done; wait"), Ending::PidsExhausted),
-            (sh("while :; do :; done"), Ending::CpuLimit),
-            (sh("for i in $(seq 20); do head -c 4000000 /dev/zero > file-$i; done; sleep 30"), Ending::DiskLimit),
-            (Job { limits: loud, ..sh("yes") }, Ending::OutputLimit),
-        ];
+        let jobs = |bench: &Bench| {
+            [
+                (sh("dd if=/dev/zero of=/dev/null bs=300M count=1"), Ending::OomKilled),
+                (bench.job(&["fork-bomb", "3000"], within(Duration::from_secs(20))), Ending::PidsExhausted),
+                (sh("while :; do :; done"), Ending::CpuLimit),
+                (sh("for i in $(seq 20); do head -c 4000000 /dev/zero > file-$i; done; sleep 30"), Ending::DiskLimit),
+                (Job { limits: loud, ..sh("yes") }, Ending::OutputLimit),
+            ]
+        };
         for bench in benches {
             let room = bench.open(&RoomSpec { limits, ..bench.spec() });
-            for (job, ending) in &jobs {
-                let ran = run(&*room, job).expect("it starts");
-                assert_eq!(ran.ending, *ending, "{} {:?}: {}", bench.kind.as_str(), job.argv, ran.stderr.text);
+            for (job, ending) in jobs(bench) {
+                let ran = run(&*room, &job).expect("it starts");
+                assert_eq!(ran.ending, ending, "{} {:?}: {}", bench.kind.as_str(), job.argv, ran.stderr.text);
             }
             let ran = run(&*room, &sh("i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done")).expect("it starts");
             assert!(ran.usage.wall_ms > 0 && ran.usage.cpu_ms > 0, "{} {:?}", bench.kind.as_str(), ran.usage);
