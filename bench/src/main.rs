@@ -4,6 +4,7 @@
 //! judged by. Run it on release builds: `cargo run --release -p toolgate-bench -- all`.
 
 mod clean;
+mod containers;
 mod echo;
 mod egress;
 mod grep;
@@ -41,6 +42,8 @@ enum What {
     All(Options),
     /// A program in a room, cold and warm, beside a bare `posix_spawn` of it
     Rooms(rooms::Options),
+    /// A call in a container, warm and cold, beside `docker exec` and `docker run`
+    Containers(containers::Options),
     /// The judged client beside plain reqwest, on loopback
     Egress(egress::Options),
     /// What the guard sees and what it mistakes, on labelled sets
@@ -74,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         What::Grep(options) => measure_servers(&options, false, true),
         What::All(options) => measure_servers(&options, true, true),
         What::Rooms(options) => measure_rooms(&options),
+        What::Containers(options) => measure_containers(&options),
         What::Egress(options) => measure_egress(&options),
         What::Guard(options) => measure_guard(&options),
         What::Policy(options) => measure_policy(&options),
@@ -85,6 +89,16 @@ fn measure_rooms(options: &rooms::Options) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     match options.json {
         true => writeln!(out, "{:#}", json!({ "rooms": report }))?,
+        false => writeln!(out, "{report}")?,
+    }
+    Ok(())
+}
+
+fn measure_containers(options: &containers::Options) -> anyhow::Result<()> {
+    let report = containers::measure(options)?;
+    let mut out = stdout().lock();
+    match options.json {
+        true => writeln!(out, "{:#}", json!({ "containers": report }))?,
         false => writeln!(out, "{report}")?,
     }
     Ok(())

@@ -84,12 +84,17 @@ impl Drop for Own {
 }
 
 /// The worker as containers get it: it needs nothing of the image it is put into.
-pub(crate) fn worker() -> Result<PathBuf, String> {
+pub(crate) fn worker(release: bool) -> Result<PathBuf, String> {
+    let profile = if release { "release" } else { "debug" };
     let mut build = cargo(&["rustc", "--quiet", "--package", "toolgate-worker", "--bin", "toolgate-worker"]);
+    if release {
+        build.arg("--release");
+    }
     run(build.args(["--", "-C", "target-feature=+crt-static"]))?;
     // Every other build puts an ordinary one where this one is now.
-    let (built, kept) = (target().join("debug/toolgate-worker"), target().join("static/toolgate-worker"));
-    std::fs::create_dir_all(target().join("static"))
+    let (built, place) = (target().join(profile).join("toolgate-worker"), target().join("static").join(profile));
+    let kept = place.join("toolgate-worker");
+    std::fs::create_dir_all(&place)
         .and_then(|()| std::fs::copy(&built, &kept))
         .map_err(|error| format!("{}: {error}", built.display()))?;
     Ok(kept)

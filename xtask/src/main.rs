@@ -16,12 +16,23 @@ use crate::suite::{Ended, Suite, cargo, report};
 
 const HELP: &str = "\
 cargo xtask test      install what the tests need, run every suite
+cargo xtask worker    build the worker containers need, and say where it is; --release for one to install
 cargo xtask golden    rewrite the golden files after a change you have reviewed
 ";
 
 fn main() -> ExitCode {
     match env::args().nth(1).as_deref() {
         Some("test") => report(&SUITES.iter().map(Suite::run).collect::<Vec<_>>()),
+        Some("worker") => match docker::worker(env::args().any(|word| word == "--release")) {
+            Ok(worker) => {
+                println!("{}", worker.display());
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                eprintln!("{why}");
+                ExitCode::FAILURE
+            }
+        },
         Some("golden") => {
             let done = cargo(&["test", "--workspace", "--quiet"]).env("INSTA_UPDATE", "always").status();
             if done.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -57,7 +68,7 @@ const SUITES: &[Suite] = &[
 /// Everything that needs this repository, `ip` for the networks some tests make, and for rooms that are containers a
 /// Docker daemon and what makes images.
 fn tests() -> Ended {
-    let worker = match docker::worker() {
+    let worker = match docker::worker(false) {
         Ok(worker) => worker,
         Err(why) => return Ended::Failed(why),
     };

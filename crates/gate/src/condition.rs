@@ -226,27 +226,13 @@ impl Expr {
                 Ok(false)
             }
             Self::Binary(Binary::HasKey, sides) => has_key(&sides[0], &sides[1], variables),
-            Self::Binary(binary, sides) => match (sides[0].at_hand(variables), sides[1].at_hand(variables)) {
-                (Some(left), Some(right)) => binary.holds(left, right),
-                _ => binary.holds(&*sides[0].value(variables)?, &*sides[1].value(variables)?),
-            },
+            Self::Binary(binary, sides) => binary.holds(&*sides[0].value(variables)?, &*sides[1].value(variables)?),
             Self::IsEmpty(expr) => is_empty(expr, variables),
             Self::Matches(expr, regex) => Ok(regex.is_match(string(&*expr.value(variables)?, "matches")?)),
             Self::Literal(_) | Self::Path(_) | Self::List(_) => match &*self.value(variables)? {
                 Value::Bool(truth) => Ok(*truth),
                 other => Err(EvalError::Mismatch(format!("{self} is {}, not true or false", kind(other)))),
             },
-        }
-    }
-
-    /// The value where it need not be made: what is written down, and variables that are there. This is what most
-    /// conditions compare, and one of thousands of rules has no time to move values around. Without it every answer is the
-    /// same, and takes longer.
-    fn at_hand<'v>(&'v self, variables: Variables<'v>) -> Option<&'v Value> {
-        match self {
-            Self::Literal(value) => Some(value),
-            Self::Path(steps) => find(steps, variables),
-            _ => None,
         }
     }
 
@@ -743,6 +729,40 @@ mod tests {
     fn check_parse(condition: &str, offset: usize, message: &str) {
         let got = Condition::parse(condition).err();
         assert_eq!(got, Some(ConditionError { message: message.into(), offset }), "{condition}");
+    }
+
+    /// What a condition begins with rules out what does not fit it, and nothing else.
+    #[test]
+    fn a_glance_rules_out_a_text_that_does_not_fit() {
+        let check = |condition: &str, fits: &str, differs: &str| {
+            let condition = Condition::parse(condition).unwrap();
+            let (path, glance) = condition.glance().unwrap();
+            assert_eq!(path, ["args", "path"]);
+            let rules_out = |text: &str| glance.rules_out(Some(&text.into()));
+            assert_eq!((rules_out(fits), rules_out(differs)), (false, true), "{condition:?}");
+            assert!(!glance.rules_out(None) && !glance.rules_out(Some(&Value::Null)), "{condition:?}");
+        };
+        check("args.path == 'a'", "a", "b");
+        check("starts_with(args.path, 'a/')", "a/b", "b/a/");
+        check("ends_with(args.path, '/a')", "b/a", "/a/b");
+        check("contains(args.path, 'a')", "bab", "b");
+        check("args.path == 'a' and args.count > 1", "a", "b");
+        let unseen = |condition: &str| assert_eq!(Condition::parse(condition).unwrap().glance(), None, "{condition}");
+        unseen("args.path == 'a' or args.count > 1");
+        unseen("not args.path == 'a'");
+        unseen("args.path == 1");
+        unseen("'a' == args.path");
+        unseen("args.path");
+        let less = Condition::parse("args.path < 'high'").unwrap();
+        assert!(!less.glance().unwrap().1.rules_out(Some(&"low".into())));
+    }
+
+    #[test]
+    fn a_variable_is_looked_up_where_it_is_kept() {
+        let (known, arguments) = (json!({ "tool": "t", "args": null }), json!({ "path": "a" }));
+        let variables = Variables { known: &known, arguments: Some(&arguments) };
+        let get = |path: &str| variables.get(&path.split('.').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!((get("args.path"), get("tool"), get("args.other")), (Some(&"a".into()), Some(&"t".into()), None));
     }
 
     /// However many members there are beside it.

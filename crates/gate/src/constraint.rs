@@ -142,7 +142,7 @@ impl Constraints {
             return Some(("git_constraint", text, self.git.source.clone()));
         }
         if let Some(source) = self.read_only.as_ref().filter(|_| writes_here(request)) {
-            return Some(("file_system_constraint", "files are read here, and not written".into(), source.clone()));
+            return Some(("read_only_constraint", "files are read here, and not written".into(), source.clone()));
         }
         if let Some(path) = left_behind(request) {
             let text = format!(

@@ -411,9 +411,13 @@ fn close_rooms(rooms: &[Arc<dyn Room>]) {
             let closing: Vec<_> = some.iter().map(|room: &Arc<dyn Room>| (room, close(&**room))).collect();
             for (room, closing) in closing {
                 // Where there is no thread to be had, it is closed here.
-                let closed = closing.map_or_else(|_| Ok(room.close()), thread::ScopedJoinHandle::join);
-                if closed.is_err() {
-                    tracing::error!("a room could not be closed");
+                match closing {
+                    Ok(closing) => {
+                        if closing.join().is_err() {
+                            tracing::error!("a room could not be closed");
+                        }
+                    }
+                    Err(_) => room.close(),
                 }
             }
         });
@@ -606,7 +610,7 @@ mod tests {
 
         fn close(&self) {
             self.is_alive.store(false, Ordering::SeqCst);
-            self.together.iter().for_each(|others| drop(others.wait()));
+            self.together.iter().for_each(|others| _ = others.wait());
             self.closed.lock().unwrap().push(self.name.clone());
         }
     }
