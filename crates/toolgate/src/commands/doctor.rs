@@ -229,15 +229,24 @@ fn containers(settings: &ContainerSettings, dir: &Path) -> Vec<Finding> {
             Err(fault) => Finding::broken(what, fault.message, fault.remedy),
         })
         .collect();
-    if findings.iter().all(|finding| finding.ok) {
-        findings.extend(backend.probe().into_iter().map(|probed| {
-            let what = format!("container {}", probed.wall.as_str());
-            match probed.found {
-                Ok(by) => Finding::ok(what, format!("by {by}")),
-                Err(missing) => Finding::broken(what, missing.why, missing.remedy),
-            }
-        }));
+    if findings.iter().any(|finding| !finding.ok) {
+        return findings;
     }
+    let probed = backend.probe();
+    // Where no container can be made, every wall is missing for the same reason.
+    if let Some(Err(missing)) = probed.first().map(|first| &first.found)
+        && probed.iter().all(|other| other.found.as_ref() == Err(missing))
+    {
+        findings.push(Finding::broken(WHAT, missing.why.clone(), missing.remedy.clone()));
+        return findings;
+    }
+    findings.extend(probed.into_iter().map(|probed| {
+        let what = format!("container {}", probed.wall.as_str());
+        match probed.found {
+            Ok(by) => Finding::ok(what, format!("by {by}")),
+            Err(missing) => Finding::broken(what, missing.why, missing.remedy),
+        }
+    }));
     findings
 }
 
