@@ -509,7 +509,7 @@ fn no_other_kind_of_word_gets_out() {
             format!("timeout 5 traceroute -n -q1 -m2 -w1 {}", a.address),
             "ip link set lo down".into(),
             "ip route add 10.0.0.0/8 dev lo".into(),
-            "ip link add d0 type dummy".into(),
+            "ip link add d0 type veth peer name d1".into(),
         ] {
             let ran = run(&*room, &format!("({script}) 2>&1 && echo passed; true"));
             assert!(!ran.stdout.text.contains("passed"), "{script}: {}", ran.stdout.text);
@@ -787,6 +787,25 @@ fn a_runtime_that_is_killed_leaves_no_sidecar() {
     assert!(eventually(|| containers(&bench.socket, &kept).iter().all(|(id, _)| ended(id))), "it still runs");
     assert_eq!(bench.backend.reconcile().unwrap(), 2);
     assert!(eventually(|| containers(&bench.socket, &kept).is_empty()));
+}
+
+#[test]
+fn a_sidecar_is_there_for_those_who_cannot_do_without() {
+    if daemon().is_none() {
+        return both_ways(|_| {});
+    }
+    let bench = Bench::new(Furnisher::ByRights, |_| {});
+    let room = bench.open(&["a.test:80"]);
+    let mut roles: Vec<String> = bench.containers().into_iter().map(|(_, role)| role).collect();
+    roles.sort();
+    let expected: &[&str] = if is_root() { &["room"] } else { &["room", "sidecar"] };
+    assert_eq!(roles, expected);
+    assert_eq!(says(&*room, "cat /etc/resolv.conf"), "nameserver 198.18.0.1\noptions timeout:2 attempts:1\n");
+    // What an image wants the daemon to run in its containers is not run.
+    for (container, _) in bench.containers() {
+        let check = &inspect(&bench.socket, &container)["Config"]["Healthcheck"]["Test"];
+        assert_eq!(check, &json!(["NONE"]));
+    }
 }
 
 #[test]

@@ -18,9 +18,6 @@ pub(super) const WORKER: &str = "/toolgate-worker";
 /// The private directory of a container.
 pub(super) const PRIVATE: &str = "/home";
 
-/// Any address: the container's network leads every question to the same door.
-const NAME_SERVER: &str = "198.18.0.1";
-
 /// What tells of the machine and not of processes: what daemons cover anyway, and what process rooms cover.
 const MASKED: [&str; 15] = [
     "/proc/acpi",
@@ -162,7 +159,6 @@ impl Wanted<'_> {
             log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
             auto_remove: Some(self.settings.auto_remove),
             runtime: self.settings.runtime.clone(),
-            dns: self.spec.egress.opening().map(|_| vec![NAME_SERVER.into()]),
             ..HostConfig::default()
         }
     }

@@ -7,7 +7,11 @@
 use std::{
     fs::{self, File},
     io,
-    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+    },
+    path::Path,
     process::{Command, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -20,6 +24,7 @@ use rustix::{
 
 use super::{
     DockerSettings, Furnisher, House,
+    container::Cover,
     daemon::Daemon,
     sidecar::{Beside, Sidecar},
     too_weak,
@@ -27,7 +32,7 @@ use super::{
 use crate::{
     process::{
         door::Door,
-        net::Fence,
+        net::{Fence, RESOLVER},
         wire::{self, Failure},
     },
     room::{Missing, RoomError},
@@ -86,6 +91,18 @@ impl WayOut {
 
 pub(super) fn fence(settings: &DockerSettings) -> Fence {
     Fence { names: settings.dns_allowed, loopback: settings.loopback_allowed }
+}
+
+/// What says in the container whom to ask about names, whatever its image says. Made in the room's own directory.
+pub(super) fn name_server(dir: &Path) -> io::Result<Cover> {
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let with = dir.join("resolv.conf");
+    fs::write(&with, RESOLVER)?;
+    fs::set_permissions(&with, fs::Permissions::from_mode(0o444))?;
+    Ok(Cover { path: "/etc/resolv.conf".into(), with })
 }
 
 pub(super) fn shut(door: &Shared) {

@@ -68,8 +68,11 @@ impl DockerRoom {
         // Noted before there is a container: whatever exists is noted.
         let noted = house.registry.note(&id, owner, CONTAINER, &spec, put);
         let note = noted.map_err(RoomError::step("write down that a room is made"))?;
-        let covers =
-            make_covers(&house.registry.dir().join(&id), &spec).map_err(RoomError::step("cover what is hidden"))?;
+        let dir = house.registry.dir().join(&id);
+        let mut covers = make_covers(&dir, &spec).map_err(RoomError::step("cover what is hidden"))?;
+        if spec.egress.opening().is_some() {
+            covers.push(egress::name_server(&dir).map_err(RoomError::step("name a name server"))?);
+        }
         let wanted = Wanted {
             settings: &house.settings,
             image,
@@ -88,7 +91,7 @@ impl DockerRoom {
             name: format!("{name}-sidecar"),
             image: wanted.image.clone(),
             labels: wanted.labels(Role::Sidecar),
-            dir: house.registry.dir().join(&id),
+            dir,
         };
         // From here on dropping it removes the container.
         let mut room = Self {

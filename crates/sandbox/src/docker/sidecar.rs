@@ -9,7 +9,7 @@ use std::{
     fmt, fs, io,
     os::{
         fd::{AsFd as _, AsRawFd as _, OwnedFd},
-        unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+        unix::fs::PermissionsExt as _,
     },
     path::{Path, PathBuf},
     sync::{
@@ -151,10 +151,6 @@ impl fmt::Debug for Sidecar {
 /// A socket in a directory of its own. The sidecar is root without any right over files, so to it the two are open; to
 /// everybody else on the machine they are behind a directory that is not.
 fn listen_in(room: &Path) -> io::Result<(OwnedFd, PathBuf)> {
-    match fs::DirBuilder::new().mode(0o700).create(room) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
     let dir = room.join("control");
     fs::create_dir(&dir)?;
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
