@@ -230,11 +230,26 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
 fn waiting(socket: impl AsFd) -> io::Result<Option<usize>> {
     loop {
         match recv(&socket, &mut [0; 0][..], RecvFlags::PEEK | RecvFlags::TRUNC) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            // Said once of one who left without hearing everything. What they said before that is still to be read.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             Err(error) => return Err(error.into()),
             Ok((_, 0)) => return Ok(None),
             Ok((_, length)) => return Ok(Some(length.min(MOST_BYTES))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_of_one_who_did_not_listen_is_heard() {
+        let (ours, theirs) = pair().unwrap();
+        send(&ours, &Word::Kill, &[]).unwrap();
+        send(&theirs, &"over", &[]).unwrap();
+        drop(theirs);
+        let heard = || receive::<String>(&ours).unwrap().map(|(word, _)| word);
+        assert_eq!((heard(), heard()), (Some("over".into()), None));
     }
 }

@@ -325,11 +325,9 @@ impl Mux {
 
     /// Passes on what the other side said, to whoever holds the channel's socket here.
     pub(crate) fn pass_on(&mut self, number: u32, message: &impl Serialize) {
-        let Some(channel) = self.channels.get_mut(&number) else { return };
-        if let Some(status) = &channel.status
-            && wire::send(status, message, &[]).is_err()
-        {
-            channel.status = None;
+        if let Some(status) = self.channels.get(&number).and_then(|channel| channel.status.as_ref()) {
+            // One who is gone may have left a last word, which is read before their end is.
+            let _ = wire::send(status, message, &[]);
         }
     }
 
@@ -432,6 +430,24 @@ mod tests {
             panic!("something else happened")
         };
         frame
+    }
+
+    #[test]
+    fn a_word_to_one_who_is_gone_does_not_cost_their_last() {
+        let (mut mux, _to_it, _from_it) = side();
+        for heard in [true, false] {
+            let (status, theirs) = wire::pair().unwrap();
+            mux.add(1, Channel::new(status).unwrap());
+            if !heard {
+                // It comes while they are there, and they leave without it.
+                mux.pass_on(1, &"kill");
+            }
+            wire::send(&theirs, &"over", &[]).unwrap();
+            drop(theirs);
+            mux.pass_on(1, &"kill");
+            assert_eq!(mux.spoken::<String>(1).map(|(word, _)| word).as_deref(), Some("over"));
+            assert!(mux.spoken::<String>(1).is_none());
+        }
     }
 
     #[test]

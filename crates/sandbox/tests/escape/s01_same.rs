@@ -216,6 +216,7 @@ fn on_a_terminal() {
             until("ready", &mut *terminal);
             terminal.write(b"\x03").expect("typed");
             until("stopped", &mut *terminal);
+            while terminal.read(Duration::from_millis(50)).expect("the terminal").is_some() {}
             let ended = terminal.end().expect("its end").ending;
             (said, ended)
         });
