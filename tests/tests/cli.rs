@@ -457,10 +457,10 @@ fn the_doctor_finds_what_a_config_asks_for_in_vain() {
         report
     };
     assert_eq!(report("")["healthy"], true);
-    let docker = report("sandboxing: { overrides: { terminal: docker } }\n");
-    let finding = docker["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "backend");
-    let finding = finding.unwrap_or_else(|| panic!("{docker:#}"));
-    assert!(docker["healthy"] == false && finding["state"] == "broken", "{finding}");
+    let cluster = report("sandboxing: { overrides: { terminal: k8s } }\n");
+    let finding = cluster["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "backend");
+    let finding = finding.unwrap_or_else(|| panic!("{cluster:#}"));
+    assert!(cluster["healthy"] == false && finding["state"] == "broken", "{finding}");
     assert!(finding["seen"].as_str().unwrap().contains("config.yaml:1"), "{finding}");
     // A room of Landlock alone cannot protect names in a workspace that is written, on any machine.
     let landlock = report("sandboxing: { subprocess: { tier: landlock } }\n");

@@ -23,8 +23,8 @@ fn every_test_the_guarantees_name_exists() {
 }
 
 /// Keys whose rows are not written yet. It may only get shorter.
-const NOT_YET_IN_FIELDS: [&str; 4] =
-    ["sandboxing.docker", "sandboxing.k8s", "sandboxing.default_backend", "sandboxing.overrides"];
+const NOT_YET_IN_FIELDS: [&str; 3] =
+    ["sandboxing.docker.log_shipping", "sandboxing.docker.warm_rooms", "sandboxing.k8s"];
 
 #[test]
 fn every_field_of_a_config_and_of_a_tool_has_a_row_with_a_test() {

@@ -138,7 +138,7 @@ fn a_condition_decides_on_the_arguments_and_one_that_cannot_be_evaluated_is_a_no
 #[test]
 fn a_backend_this_build_does_not_have_is_a_refusal_and_never_a_weaker_wall() {
     let bench = Bench::new();
-    let config = user(&bench, "version: 1\nsandboxing:\n  overrides:\n    file_system: docker\n");
+    let config = user(&bench, "version: 1\nsandboxing:\n  overrides:\n    file_system: k8s\n");
     bench.put("a.txt", "x\n");
     let outcome = bench.call("read", &json!({ "path": "a.txt" })).refused("backend_unavailable");
     assert!(outcome["message"].as_str().unwrap().contains(&format!("{}:4", config.display())), "{outcome}");

@@ -82,7 +82,7 @@ fn every_example_loads_and_names_only_tools_that_exist() {
     names.sort();
     assert_eq!(
         names,
-        ["commands", "flow", "minimal", "people", "project", "read-only", "rooms", "rules", "team", "trust", "web"]
+        ["commands", "containers", "flow", "minimal", "people", "project", "read-only", "rooms", "rules", "team", "trust", "web"]
     );
 }
 
@@ -386,7 +386,9 @@ const DOCKER: &str = "sandboxing:
     runtime: runsc
     host: unix:///run/other.sock
     worker: /opt/toolgate-worker
+    warm_rooms: 2
     lifecycle: { strategy: per-call, grace_seconds: 1, max_idle_seconds: 2, max_rooms: 3 }
+    log_shipping: { enabled: true, collection_timeout_seconds: 3, max_log_bytes: 2048, ship_raw_logs: true }
 ";
 
 #[test]
@@ -411,7 +413,14 @@ fn every_key_of_the_docker_block_is_read() {
         runtime: None,
         host: None,
         worker: None,
+        warm_rooms: 0,
         lifecycle: Lifecycle::default(),
+        log_shipping: LogSettings {
+            enabled: true,
+            collection_timeout: Duration::from_secs(2),
+            max_log_bytes: 1 << 20,
+            ship_raw_logs: false,
+        },
     };
     assert_eq!(house.load().unwrap().containers, defaults);
     house.user(DOCKER);
@@ -442,14 +451,24 @@ fn every_key_of_the_docker_block_is_read() {
         runtime: Some("runsc".into()),
         host: Some("/run/other.sock".into()),
         worker: Some("/opt/toolgate-worker".into()),
+        warm_rooms: 2,
         lifecycle: Lifecycle {
             strategy: Strategy::PerCall,
             grace: Duration::from_secs(1),
             idle: Duration::from_secs(2),
             max_rooms: 3,
         },
+        log_shipping: LogSettings {
+            enabled: true,
+            collection_timeout: Duration::from_secs(3),
+            max_log_bytes: 2_048,
+            ship_raw_logs: true,
+        },
     };
     assert_eq!(config.containers, expected);
+    house.user("sandboxing: { docker: { log_shipping: { enabled: false } } }\n");
+    let quiet = LogSettings { enabled: false, ..defaults.log_shipping };
+    assert_eq!(house.load().unwrap().containers.log_shipping, quiet);
 }
 
 #[test]
@@ -477,6 +496,7 @@ fn an_untrusted_project_makes_containers_tighter_and_changes_nothing_else() {
     host: /run/other.sock
     worker: /opt/toolgate-worker
     lifecycle: { strategy: per-call, max_rooms: 2 }
+    log_shipping: { enabled: true, collection_timeout_seconds: 2, max_log_bytes: 1024, ship_raw_logs: false }
 ",
     );
     let found = house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).containers;
@@ -493,6 +513,13 @@ fn an_untrusted_project_makes_containers_tighter_and_changes_nothing_else() {
     );
     assert_eq!((found.sidecar_pids_limit, found.sidecar_tmpfs_size), (10, 2 << 20));
     assert_eq!((found.mount_mode.value, found.auto_remove, found.lifecycle.max_rooms), (MountMode::ReadOnly, true, 2));
+    let logs = LogSettings {
+        enabled: true,
+        collection_timeout: Duration::from_secs(2),
+        max_log_bytes: 1_024,
+        ship_raw_logs: false,
+    };
+    assert_eq!(found.log_shipping, logs);
     for (line, what) in [
         ("image: other", "another `image`"),
         ("host: /run/docker.sock", "another `host`"),
@@ -509,8 +536,12 @@ fn an_untrusted_project_makes_containers_tighter_and_changes_nothing_else() {
         ("tmpfs_size: 10m", "a looser `tmpfs_size`"),
         ("sidecar_pids_limit: 12", "a looser `sidecar_pids_limit`"),
         ("sidecar_tmpfs_size: 4m", "a looser `sidecar_tmpfs_size`"),
+        ("warm_rooms: 3", "a looser `warm_rooms`"),
         ("lifecycle: { strategy: per-agent }", "a looser `strategy`"),
         ("lifecycle: { max_rooms: 4 }", "a looser `max_rooms`"),
+        ("log_shipping: { enabled: false }", "a looser `enabled`"),
+        ("log_shipping: { collection_timeout_seconds: 4 }", "a looser `collection_timeout_seconds`"),
+        ("log_shipping: { max_log_bytes: 2049 }", "a looser `max_log_bytes`"),
     ] {
         house.project(&format!("sandboxing: {{ docker: {{ {line} }} }}\n"));
         let errors = house.load().map(|config| config.containers).unwrap_err();
@@ -522,6 +553,7 @@ fn an_untrusted_project_makes_containers_tighter_and_changes_nothing_else() {
         ("mount_mode: rw", "a looser `mount_mode`"),
         ("auto_remove: false", "a looser `auto_remove`"),
         ("network: bridge", "a looser `network`"),
+        ("log_shipping: { ship_raw_logs: true }", "a looser `ship_raw_logs`"),
     ] {
         house.project(&format!("sandboxing: {{ docker: {{ {line} }} }}\n"));
         let errors = house.load().map(|config| config.containers).unwrap_err();
