@@ -86,6 +86,7 @@ pub(crate) fn measure(options: &Options) -> anyhow::Result<Report> {
         sidecar_cpu: 500_000_000,
         sidecar_pids: 32,
         sidecar_tmpfs: 8 << 20,
+        log_shipping: None,
     };
     let backend = DockerBackend::open(dir.path(), settings)?;
     let open = || backend.open(&RoomSpec::bare(), "bench");

@@ -168,7 +168,12 @@ struct Server {
 impl Server {
     fn start(bench: &Bench) -> Self {
         let mut command = bench.command(&["serve", "--stdio"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command.stderr(Stdio::null());
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -400,6 +405,31 @@ fn an_agent_keeps_its_container_and_a_call_does_not() {
 }
 
 #[test]
+fn a_container_made_ahead_is_the_next_one_and_none_is_left() {
+    let lines = "    warm_rooms: 1\n    lifecycle: { strategy: per-call }\n";
+    let Some(docked) = Docked::new(lines) else { return };
+    let mut server = Server::start(&docked.bench);
+    server.says("true");
+    let deployment = docked.deployment();
+    let containers = || docked.daemon.containers(&deployment);
+    let owners = || {
+        let listed = docked.bench.run(&["sandbox", "list", "--json"]).exits(0).json();
+        listed.as_array().unwrap().iter().map(|room| room["owner"].clone()).collect::<Vec<_>>()
+    };
+    eventually("one waits, and is nobody's", || containers().len() == 1 && owners() == ["(nobody yet)"]);
+    let waited = containers();
+    server.begin("sleep 100");
+    eventually("it is used, and another one waits", || {
+        let now = containers();
+        now.len() == 2
+            && now.is_superset(&waited)
+            && owners().iter().filter(|owner| *owner == "(nobody yet)").count() == 1
+    });
+    server.leave();
+    assert_eq!(containers(), BTreeSet::new());
+}
+
+#[test]
 fn a_container_that_hangs_is_replaced() {
     let Some(docked) = Docked::new("") else { return };
     let mut server = Server::start(&docked.bench);
@@ -483,4 +513,97 @@ fn a_command_runs_in_a_container_of_its_own() {
         docked.bench.run(&["sandbox", "run", "--backend", "docker", "--", "sh", "-c", "pwd; ls /toolgate-worker"]);
     let expected = format!("{}\n/toolgate-worker\n", docked.bench.workspace().canonicalize().unwrap().display());
     assert_eq!(ran.exits(0).stdout, expected);
+}
+
+/// A call at the task `fix`, with the log of containers on standard error.
+fn call_with_log(docked: &Docked, script: &str) -> Ran {
+    let mut command = docked.bench.command(&["call", "shell", "-", "--task", "fix"]);
+    command.env("TOOLGATE_LOG", "toolgate::containers=info").env("NO_COLOR", "1");
+    Ran::fed(&mut command, json!({ "script": script, "timeout_seconds": 60 }).to_string().as_bytes())
+}
+
+/// The container a call ran in, as its record names it.
+fn container_of(outcome: &Value) -> String {
+    let walls = outcome["enforced"].as_array().unwrap().iter();
+    walls.filter_map(|wall| wall.as_str()?.strip_prefix("container:")).next().expect("a container").to_owned()
+}
+
+const TALKATIVE: &str = "echo $TOOLGATE_AGENT_ID $TOOLGATE_TASK_ID $TOOLGATE_REQUEST_ID $TOOLGATE_SESSION_ID; \
+                         echo out-of-the-job; echo err-of-the-job >&2";
+
+#[test]
+fn a_container_tells_whose_it_was_and_how_much_it_said_and_no_more() {
+    let Some(docked) = Docked::new("") else { return };
+    let ran = call_with_log(&docked, TALKATIVE);
+    let outcome = ran.clone().done();
+    let (call, container) = (outcome["call"].as_str().unwrap(), container_of(&outcome));
+    let said = outcome["structured"]["stdout"].as_str().unwrap();
+    let session = said.lines().next().and_then(|line| line.rsplit(' ').next()).expect("a session");
+    assert_eq!(said, format!("default fix {call} {session}\nout-of-the-job\n"));
+    assert_eq!(session.len(), 16, "{said}");
+    let (head, counts) = ran.stderr.split_once("lines=").expect("a count");
+    let whose = format!(
+        "a container is closed role=\"room\" container_id=\"{container}\" agent=\"default\" session=\"{session}\" \
+         task=\"fix\" request=\"{call}\" "
+    );
+    assert!(head.ends_with(&whose), "{ran}");
+    assert!(
+        counts.starts_with("4 malformed=0 bytes=") && counts.contains(" dropped_bytes=0 jobs=1 lived_ms="),
+        "{ran}"
+    );
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    let record = docked.bench.run(&["audit", "show", call]).exits(0).stdout;
+    assert!(record.contains(&format!("container:{container}")), "{record}");
+}
+
+#[test]
+fn what_containers_say_about_themselves_is_shipped_where_it_is_asked_for() {
+    let Some(docked) = Docked::new("    log_shipping: { ship_raw_logs: true }\n") else { return };
+    let ran = call_with_log(&docked, TALKATIVE);
+    let outcome = ran.clone().done();
+    let (call, container) = (outcome["call"].as_str().unwrap(), container_of(&outcome));
+    let told: Vec<(&str, &str)> = ran.stderr.lines().filter_map(|line| line.split_once(" line=")).collect();
+    let whose = [format!("container_id=\"{container}\""), format!("request=\"{call}\"")];
+    assert!(told.iter().all(|(head, _)| whose.iter().all(|id| head.contains(id))), "{ran}");
+    let mut lines: Vec<Value> = told.iter().map(|(_, line)| serde_json::from_str(line).unwrap()).collect();
+    for time in ["wall_ms", "cpu_ms"] {
+        assert!(lines[4].as_object_mut().unwrap().remove(time).is_some_and(|time| time.is_u64()), "{ran}");
+    }
+    // The image has no `bash`, which is asked for first.
+    let expected = [
+        json!({ "event": "room_made" }),
+        json!({ "event": "job_began", "job": 1, "request": call }),
+        json!({ "event": "job_failed", "job": 1 }),
+        json!({ "event": "job_began", "job": 2, "request": call }),
+        json!({ "event": "job_ended", "job": 2, "code": 0, "signal": null, "limit": null }),
+        json!({ "event": "ended", "well": true }),
+    ];
+    assert_eq!(lines, expected);
+    assert!(!ran.stderr.contains("of-the-job"), "{ran}");
+}
+
+#[test]
+fn logs_of_containers_stay_where_they_are_where_nobody_wants_them() {
+    let Some(docked) = Docked::new("    log_shipping: { enabled: false }\n") else { return };
+    let ran = call_with_log(&docked, "true");
+    assert_eq!(ran.clone().done()["structured"]["exit_code"], 0, "{ran}");
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn a_log_is_kept_up_to_its_bound_and_the_rest_is_counted() {
+    let lines = "    log_shipping: { max_log_bytes: 1024 }\n    lifecycle: { strategy: per-agent }\n";
+    let Some(docked) = Docked::new(lines) else { return };
+    let mut command = docked.bench.command(&["serve", "--stdio"]);
+    command.env("TOOLGATE_LOG", "toolgate::containers=info").env("NO_COLOR", "1").stderr(Stdio::piped());
+    let mut server = Server::of(command);
+    for _ in 0..20 {
+        assert_eq!(server.says("echo still here"), "still here");
+    }
+    let mut said = server.child.stderr.take().unwrap();
+    server.leave();
+    let mut log = String::new();
+    said.read_to_string(&mut log).unwrap();
+    assert!(log.contains(" bytes=1024 dropped_bytes=") && log.contains(" jobs=20 "), "{log}");
+    assert!(!log.contains("dropped_bytes=0"), "{log}");
 }

@@ -138,6 +138,10 @@ pub struct Receipt {
     pub walls: Vec<String>,
     /// Walls that were wanted, did not stand, and were accepted by the operator.
     pub gaps: Vec<String>,
+    /// The id of the container it ran in, where it was one.
+    pub container: Option<String>,
+    /// The id of the container beside that one, where there was any.
+    pub sidecar: Option<String>,
 }
 
 /// What one job used.

@@ -489,7 +489,7 @@ fn place(
     let (programs, ledger) = match house.directories.get(&agent.name) {
         Some(directories) if workspace.is_some() && permit.needs().exec => {
             let protected = &house.config.protected;
-            let tenant = Tenant { agent, task: call.task.as_deref() };
+            let tenant = Tenant { agent, task: call.task.as_deref(), call: &call.id };
             let (programs, ledger) = house.quarters.programs(maker, tenant, directories, protected, permit, fence);
             (Some(programs), Some(ledger))
         }

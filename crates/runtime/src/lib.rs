@@ -313,6 +313,11 @@ impl Runtime {
         self.house.quarters.agent_left(agent);
     }
 
+    /// How containers that were made ahead do; none where no container was wanted yet.
+    pub fn pooled(&self) -> Option<sandbox::Pooled> {
+        self.house.quarters.pooled()
+    }
+
     /// Questions to people and their answers; none where nobody can be asked.
     pub fn approvals(&self) -> Option<&Approvals> {
         self.house.approvals.as_ref()

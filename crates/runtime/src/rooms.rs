@@ -19,13 +19,13 @@ use std::{
 
 use tokio::runtime::Handle;
 use toolgate_contract::{
-    AgentName, CredentialVariable, Fault, Files, Job, Needs, Network, Ran, Reach, Receipt, TerminalSize,
+    AgentName, CallId, CredentialVariable, Fault, Files, Job, Needs, Network, Ran, Reach, Receipt, TerminalSize,
 };
 use toolgate_gate::{Agent, Constraints, NetworkMode, Permit};
 use toolgate_guard::shell::profiles::Profile;
 use toolgate_sandbox::{
-    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Lease, Lifecycle, Monotonic, Opening, Owner,
-    ProcessBackend, RoomLimits, RoomSpec, Rooms, TierChoice, WorkspaceMode, WorkspaceSpec,
+    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Lease, Lifecycle, Monotonic, Opening, Owner, Pool,
+    PoolSize, Pooled, ProcessBackend, RoomLimits, RoomSpec, Rooms, TierChoice, WorkspaceMode, WorkspaceSpec, ids,
 };
 use toolgate_tools::{Programs, Seen, StopFlag};
 
@@ -91,6 +91,8 @@ pub(crate) struct Tenant<'a> {
     pub(crate) agent: &'a Agent,
     /// What the agent is at, where its caller says so.
     pub(crate) task: Option<&'a str>,
+    /// The call it is for.
+    pub(crate) call: &'a CallId,
 }
 
 /// The rooms of one runtime. Nothing is started before the first program. Dropping it closes them all.
@@ -104,6 +106,8 @@ pub(crate) struct Quarters {
     gateway: Arc<Gateway>,
     processes: OnceLock<Result<Arc<Rooms>, Fault>>,
     docker: OnceLock<Result<Arc<Rooms>, Fault>>,
+    /// What makes containers ahead; none before the first was wanted.
+    ahead: OnceLock<Arc<Pool>>,
     terminals: Arc<Terminals>,
 }
 
@@ -123,6 +127,7 @@ impl Quarters {
             gateway,
             processes: OnceLock::new(),
             docker: OnceLock::new(),
+            ahead: OnceLock::new(),
             terminals: Arc::default(),
         }
     }
@@ -144,7 +149,7 @@ impl Quarters {
     pub(crate) fn programs(
         self: &Arc<Self>,
         maker: Maker,
-        Tenant { agent, task }: Tenant<'_>,
+        Tenant { agent, task, call }: Tenant<'_>,
         directories: &Directories,
         protected: &[String],
         permit: Permit,
@@ -157,6 +162,7 @@ impl Quarters {
             quarters: self.clone(),
             maker,
             owner,
+            call: call.clone(),
             spec,
             fence,
             permit: Arc::new(permit),
@@ -252,7 +258,14 @@ impl Quarters {
     fn open_docker(&self) -> Result<Arc<Rooms>, Fault> {
         let backend = Arc::new(DockerBackend::open(self.dir()?, docker_settings(&self.containers))?);
         reconcile(&backend);
-        Ok(self.begin(backend, self.containers.lifecycle))
+        let ContainerSettings { lifecycle, warm_rooms, .. } = self.containers;
+        let pool = Arc::new(Pool::new(backend, PoolSize { rooms: warm_rooms, idle: lifecycle.idle })?);
+        Ok(self.begin(self.ahead.get_or_init(|| pool).clone(), lifecycle))
+    }
+
+    /// How containers that were made ahead do; none where no container was wanted yet.
+    pub(crate) fn pooled(&self) -> Option<Pooled> {
+        self.ahead.get().map(|pool| pool.pooled())
     }
 
     fn begin(&self, backend: Arc<dyn Backend>, lifecycle: Lifecycle) -> Arc<Rooms> {
@@ -328,6 +341,7 @@ pub fn docker_settings(settings: &ContainerSettings) -> DockerSettings {
         sidecar_cpu: SIDECAR_CPU,
         sidecar_pids: settings.sidecar_pids_limit,
         sidecar_tmpfs: settings.sidecar_tmpfs_size,
+        log_shipping: settings.log_shipping.shipping(),
     }
 }
 
@@ -431,12 +445,15 @@ impl Ledger {
         noted.refused.extend(ran.refused.iter().cloned());
     }
 
-    /// The walls that stood, if anything ran, and the gaps the operator accepted.
+    /// The walls that stood, if anything ran, the gaps the operator accepted, and the containers it ran in.
     pub(crate) fn enforced(&self) -> Option<Vec<String>> {
         let noted = self.noted();
         let receipt = noted.receipt.as_ref()?;
         let walls = receipt.walls.iter().cloned();
-        Some(walls.chain(receipt.gaps.iter().map(|gap| format!("gap:{gap}"))).collect())
+        let gaps = receipt.gaps.iter().map(|gap| format!("gap:{gap}"));
+        let container = receipt.container.iter().map(|id| format!("container:{id}"));
+        let sidecar = receipt.sidecar.iter().map(|id| format!("sidecar:{id}"));
+        Some(walls.chain(gaps).chain(container).chain(sidecar).collect())
     }
 
     /// The connections that were refused.
@@ -449,6 +466,7 @@ struct CallRoom {
     quarters: Arc<Quarters>,
     maker: Maker,
     owner: Owner,
+    call: CallId,
     spec: RoomSpec,
     fence: Fence,
     permit: Arc<Permit>,
@@ -543,9 +561,13 @@ impl CallRoom {
         Ok(job)
     }
 
-    /// The job with no more time than the operator gives any program.
+    /// The job with no more time than the operator gives any program. In a container it is told whose it is, as the
+    /// container is.
     fn bounded(&self, job: &Job) -> Job {
         let mut job = job.clone();
+        if self.maker == Maker::Docker {
+            ids::mark(&mut job, &self.owner.agent, self.owner.task.as_deref(), &self.call.0);
+        }
         let most = self.quarters.timeout(self.maker);
         job.limits.wall = most.map_or(job.limits.wall, |most| most.min(job.limits.wall));
         job

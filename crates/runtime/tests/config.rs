@@ -23,8 +23,8 @@ use toolgate_guard::shell::{
 };
 use toolgate_runtime::{
     config::{
-        CheckReport, Config, ConfigError, ConfigFileInfo, ContainerNetwork, ContainerSettings, Limits, MountMode, Note,
-        Place, RoomSettings, Sources, check_text, is_trusted, trust_file,
+        CheckReport, Config, ConfigError, ConfigFileInfo, ContainerNetwork, ContainerSettings, Limits, LogSettings,
+        MountMode, Note, Place, RoomSettings, Sources, check_text, is_trusted, trust_file,
     },
     sandbox::{Lifecycle, RoomLimits, Strategy, Tier, TierChoice, Wall},
 };
@@ -82,7 +82,20 @@ fn every_example_loads_and_names_only_tools_that_exist() {
     names.sort();
     assert_eq!(
         names,
-        ["commands", "containers", "flow", "minimal", "people", "project", "read-only", "rooms", "rules", "team", "trust", "web"]
+        [
+            "commands",
+            "containers",
+            "flow",
+            "minimal",
+            "people",
+            "project",
+            "read-only",
+            "rooms",
+            "rules",
+            "team",
+            "trust",
+            "web"
+        ]
     );
 }
 

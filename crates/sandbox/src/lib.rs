@@ -10,6 +10,7 @@
 mod deny_all;
 mod docker;
 mod env;
+pub mod ids;
 mod lifecycle;
 mod output;
 mod overlay;
@@ -21,7 +22,7 @@ mod spec;
 pub mod worker;
 
 pub use deny_all::DenyAll;
-pub use docker::{DockerBackend, DockerSettings, Furnisher, Readiness, find_daemon, load_image};
+pub use docker::{DockerBackend, DockerSettings, Furnisher, LogShipping, Readiness, find_daemon, load_image};
 pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};
 pub use overlay::{Change, Changes, How, Refused, What};
 pub use pool::{NOBODY_YET, Pool, PoolSize, Pooled};

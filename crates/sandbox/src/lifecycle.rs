@@ -180,6 +180,7 @@ impl Rooms {
         let all: Vec<_> = table.rooms.drain().map(|(_, held)| held.room).collect();
         drop(table);
         close_rooms(&all);
+        self.shared.backend.close();
     }
 }
 
@@ -401,7 +402,7 @@ impl Shared {
 const AT_ONCE: usize = 16;
 
 /// Closes rooms. One that takes its time, or fails to, does not hold up the others.
-fn close_rooms(rooms: &[Arc<dyn Room>]) {
+pub(crate) fn close_rooms(rooms: &[Arc<dyn Room>]) {
     if let [room] = rooms {
         return room.close();
     }

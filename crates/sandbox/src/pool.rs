@@ -20,6 +20,7 @@ use serde::Serialize;
 use toolgate_contract::Digest;
 
 use crate::{
+    lifecycle::close_rooms,
     room::{Backend, Probed, Room, RoomError},
     spec::RoomSpec,
 };
@@ -104,16 +105,6 @@ impl Pool {
             misses: self.shared.misses.load(Ordering::Relaxed),
         }
     }
-
-    /// Closes what waits and makes nothing more ahead.
-    pub fn close(&self) {
-        let mut state = self.shared.state();
-        state.is_closed = true;
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state);
-        self.shared.changed.notify_all();
-        waiting.iter().for_each(|spare| spare.room.close());
-    }
 }
 
 impl Drop for Pool {
@@ -150,6 +141,18 @@ impl Backend for Pool {
         shared.state().wanted = Some((digest, spec.clone()));
         shared.changed.notify_all();
         Ok(room)
+    }
+
+    /// Closes what waits and makes nothing more ahead.
+    fn close(&self) {
+        let mut state = self.shared.state();
+        state.is_closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        self.shared.changed.notify_all();
+        let rooms: Vec<_> = waiting.into_iter().map(|spare| spare.room).collect();
+        close_rooms(&rooms);
+        self.shared.backend.close();
     }
 }
 

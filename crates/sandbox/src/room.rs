@@ -28,6 +28,9 @@ pub trait Backend: Send + Sync {
 
     /// A room for `owner`, whose name is only told to people.
     fn open(&self, spec: &RoomSpec, owner: &str) -> Result<Arc<dyn Room>, RoomError>;
+
+    /// Ends what it keeps for rooms to come; those that were opened are closed by whoever has them.
+    fn close(&self) {}
 }
 
 /// What was found when a wall was tried.

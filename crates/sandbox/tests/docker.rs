@@ -168,6 +168,7 @@ fn every_option_is_found_inside() {
     check("touch /x /etc/x /bin/x 2>&1 | grep -c 'Read-only\\|denied'", "3");
     check("ls /proc/self/fd | wc -l", "4");
     check("env | cut -d= -f1 | sort | tr '\\n' ' ' | grep -c HOSTNAME || true", "0");
+    let container = bench.daemon.containers(&format!("toolgate.owner={}", bench.name())).remove(0);
     let landlock = run(&*room, "true").receipt.walls[0].rsplit('_').next().unwrap().to_owned();
     let expected = Receipt {
         tier: "container".into(),
@@ -187,9 +188,10 @@ fn every_option_is_found_inside() {
         ]
         .to_vec(),
         gaps: Vec::new(),
+        container: Some(container.clone()),
+        sidecar: None,
     };
     assert_eq!(run(&*room, "true").receipt, expected);
-    let container = bench.daemon.containers(&format!("toolgate.owner={}", bench.name())).remove(0);
     let options = bench.daemon.ask("GET", &format!("/containers/{container}/json"), b"").1;
     for option in [
         "\"NetworkMode\":\"none\"",
@@ -456,6 +458,7 @@ fn what_is_missing_is_named_and_nothing_else_is_used() {
         sidecar_cpu: 500_000_000,
         sidecar_pids: 32,
         sidecar_tmpfs: 8 << 20,
+        log_shipping: None,
     };
     let open = |settings: &DockerSettings| DockerBackend::open(&dir.path().join("data"), settings.clone()).unwrap();
     let check = |settings: &DockerSettings, spec: &RoomSpec, expected: &str, said: &str| {

@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _},
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Ran};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
-    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Opening, Room, RoomSpec, Source,
+    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, LogShipping, Opening, Room, RoomSpec, Source,
 };
 
 const IMAGE: &str = "toolgate-test:busybox";
@@ -239,6 +239,7 @@ fn settings(socket: &Path) -> DockerSettings {
         sidecar_cpu: 500_000_000,
         sidecar_pids: 32,
         sidecar_tmpfs: 8 << 20,
+        log_shipping: None,
     }
 }
 
@@ -740,6 +741,40 @@ fn what_cannot_be_finished_leaves_nothing() {
             refused(&bench, &["a.test:80"]);
         }
     });
+}
+
+#[test]
+fn a_sidecar_says_whose_it_is_and_what_it_did() {
+    if daemon().is_none() {
+        return both_ways(|_| {});
+    }
+    let bench = Bench::new(Furnisher::Sidecar, |settings| {
+        settings.log_shipping =
+            Some(LogShipping { collection_timeout: Duration::from_secs(10), max_bytes: 1 << 20, raw: true });
+    });
+    let room = bench.open(&["a.test:80"]);
+    let sidecar = bench.sidecar();
+    let of_the_room = bench.containers().into_iter().find(|(_, role)| role == "room").unwrap().0;
+    for container in [&sidecar, &of_the_room] {
+        let found = inspect(&bench.socket, container);
+        let variables = found["Config"]["Env"].as_array().unwrap();
+        assert!(variables.contains(&json!(format!("TOOLGATE_AGENT_ID={}", bench.name()))), "{variables:?}");
+    }
+    let receipt = run(&*room, "true").receipt;
+    assert_eq!((receipt.container.as_deref(), receipt.sidecar.as_deref()), (Some(&*of_the_room), Some(&*sidecar)));
+    let log = tempfile::tempfile().unwrap();
+    let written = log.try_clone().unwrap();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.try_clone().unwrap()).finish();
+    tracing::subscriber::with_default(subscriber, || room.close());
+    let mut text = String::new();
+    (&log).seek(io::SeekFrom::Start(0)).unwrap();
+    (&log).read_to_string(&mut text).unwrap();
+    let ids = format!("role=\"sidecar\" container_id=\"{of_the_room}\" sidecar_id=\"{sidecar}\"");
+    let told: Vec<&str> = text.lines().filter(|line| line.contains(&ids)).collect();
+    assert_eq!(told.len(), 3, "{text}");
+    assert!(told[0].contains("\"event\":\"furnished\"") && told[1].ends_with("line={\"event\":\"ended\"}"), "{text}");
+    assert!(told[2].contains("lines=2 malformed=0") && told[2].contains("jobs=1"), "{text}");
 }
 
 /// Not a test: what [`a_runtime_that_is_killed_leaves_no_sidecar`] kills.

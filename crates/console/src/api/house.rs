@@ -52,7 +52,8 @@ pub(super) async fn catalog(State(shared): State<Shared>) -> Answer {
 }
 
 pub(super) async fn rooms(State(shared): State<Shared>) -> Answer {
-    Ok(json_answer(&json!({ "rooms": house::rooms(&shared).await? })))
+    let ahead = shared.runtime.pooled();
+    Ok(json_answer(&json!({ "rooms": house::rooms(&shared).await?, "made_ahead": ahead })))
 }
 
 #[derive(Default, Deserialize)]

@@ -202,10 +202,16 @@ fn schemas() -> Value {
                 "findings": { "type": "array", "items": object(&["rule", "at", "detail"], &json!({})) },
             }),
         ) } })),
-        "Rooms": object(&["rooms"], &json!({ "rooms": { "type": "array", "items": object(
-            &["id", "owner", "backend", "tier", "age_ms", "pid", "spec", "state"],
-            &json!({ "id": text, "age_ms": number, "state": { "enum": ["alive", "left_over"] } }),
-        ) } })),
+        "Rooms": object(&["rooms", "made_ahead"], &json!({
+            "rooms": { "type": "array", "items": object(
+                &["id", "owner", "backend", "tier", "age_ms", "pid", "spec", "state"],
+                &json!({ "id": text, "age_ms": number, "state": { "enum": ["alive", "left_over"] } }),
+            ) },
+            // Containers: how many wait, and how many of those that were wanted had been made already.
+            "made_ahead": { "anyOf": [{ "type": "null" }, object(
+                &["waiting", "hits", "misses"], &json!({ "waiting": number, "hits": number, "misses": number }),
+            )] },
+        })),
         "Tally": object(
             &["since_ms", "until_ms", "complete", "steps", "findings", "by_code"],
             &json!({

@@ -3,6 +3,8 @@
 use askama::Template;
 use axum::{Extension, extract::State};
 
+use toolgate_runtime::sandbox::Pooled;
+
 use super::{Frame, Page, render};
 use crate::{Shared, caller::Caller, house, text::Text};
 
@@ -11,6 +13,8 @@ use crate::{Shared, caller::Caller, house, text::Text};
 struct RoomsPage {
     frame: Frame,
     rooms: Vec<Room>,
+    /// Containers that were made ahead, in a sentence.
+    ahead: Option<String>,
 }
 
 struct Room {
@@ -36,5 +40,8 @@ pub(super) async fn page(State(shared): State<Shared>, Extension(caller): Extens
         state: room.state.replace('_', " "),
     };
     let rooms = house::rooms(&shared).await?.into_iter().map(room).collect();
-    render(&RoomsPage { frame: Frame::new("Rooms", "rooms", &caller), rooms })
+    let ahead = shared.runtime.pooled().map(|Pooled { waiting, hits, misses }| {
+        format!("Containers made ahead: {waiting} wait; {hits} of {} that were wanted had been made.", hits + misses)
+    });
+    render(&RoomsPage { frame: Frame::new("Rooms", "rooms", &caller), rooms, ahead })
 }

@@ -12,11 +12,11 @@ use std::{
 use serde::Serialize;
 use toolgate_contract::{Category, SourceLine};
 use toolgate_gate::{Constraints, NetworkMode, Sourced};
-use toolgate_sandbox::Lifecycle;
+use toolgate_sandbox::{Lifecycle, LogShipping};
 
 use super::{
     check::{Check, entries},
-    file::DockerFile,
+    file::{DockerFile, LogShippingFile},
     findings::{Findings, Said},
     load::At,
     rooms::{self, LifecycleLayer, Lower, Voice},
@@ -64,9 +64,45 @@ pub struct ContainerSettings {
     pub host: Option<PathBuf>,
     /// The worker; none leaves it to whoever opens the runtime.
     pub worker: Option<PathBuf>,
+    /// Containers that are made before somebody wants them. It decides nothing about what a program can do.
+    #[serde(skip)]
+    pub warm_rooms: usize,
     /// Who shares a container, and how long it lives. It decides nothing about what a program can do.
     #[serde(skip)]
     pub lifecycle: Lifecycle,
+    /// What becomes of what containers say about themselves. It decides nothing either.
+    #[serde(skip)]
+    pub log_shipping: LogSettings,
+}
+
+/// What becomes of what containers say about themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSettings {
+    /// It is counted, and told when the container is closed.
+    pub enabled: bool,
+    /// How long is waited for the end of a log before its container is removed.
+    pub collection_timeout: Duration,
+    /// Bytes kept of one log.
+    pub max_log_bytes: u64,
+    /// Every line is told, and not only how many there were.
+    pub ship_raw_logs: bool,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { enabled: true, collection_timeout: Duration::from_secs(2), max_log_bytes: 1 << 20, ship_raw_logs: false }
+    }
+}
+
+impl LogSettings {
+    /// As the backend takes it.
+    pub(crate) fn shipping(self) -> Option<LogShipping> {
+        self.enabled.then(|| LogShipping {
+            collection_timeout: self.collection_timeout,
+            max_bytes: usize::try_from(self.max_log_bytes).unwrap_or(usize::MAX),
+            raw: self.ship_raw_logs,
+        })
+    }
 }
 
 /// Whom a container may talk to.
@@ -110,7 +146,9 @@ impl Default for ContainerSettings {
             runtime: None,
             host: None,
             worker: None,
+            warm_rooms: 0,
             lifecycle: Lifecycle::default(),
+            log_shipping: LogSettings::default(),
         }
     }
 }
@@ -170,7 +208,17 @@ pub(super) struct ContainersLayer {
     runtime: Option<Said<String>>,
     host: Option<Said<PathBuf>>,
     worker: Option<Said<PathBuf>>,
+    warm_rooms: Option<Said<usize>>,
     lifecycle: LifecycleLayer,
+    log_shipping: LogLayer,
+}
+
+#[derive(Debug, Default)]
+struct LogLayer {
+    enabled: Option<Said<bool>>,
+    timeout: Option<Said<Duration>>,
+    bytes: Option<Said<u64>>,
+    raw: Option<Said<bool>>,
 }
 
 // ---- one file ----
@@ -205,7 +253,20 @@ pub(super) fn check(cx: &mut Check<'_>, block: &DockerFile) -> ContainersLayer {
         runtime: block.runtime.as_ref().and_then(|name| named(cx, name, is_word, "the name of a runtime", RUNTIME)),
         host: block.host.as_ref().and_then(|host| socket(cx, host)),
         worker: block.worker.as_ref().and_then(|path| worker(cx, path)),
+        warm_rooms: cx.whole("warm_rooms", block.warm_rooms.as_ref(), 0..=16).map(rooms::whole),
         lifecycle: block.lifecycle.as_ref().map(|block| rooms::check_lifecycle(cx, block)).unwrap_or_default(),
+        log_shipping: block.log_shipping.as_ref().map(|block| check_logs(cx, block)).unwrap_or_default(),
+    }
+}
+
+/// Whoever closes a container waits for its log, so it is not waited for long; a log is kept in memory, so it is small.
+fn check_logs(cx: &mut Check<'_>, block: &LogShippingFile) -> LogLayer {
+    let timeout = cx.whole("collection_timeout_seconds", block.collection_timeout_seconds.as_ref(), 1..=30);
+    LogLayer {
+        enabled: block.enabled.as_ref().map(|said| cx.said(said)),
+        timeout: timeout.map(rooms::seconds),
+        bytes: cx.whole("max_log_bytes", block.max_log_bytes.as_ref(), 1 << 10..=16 << 20),
+        raw: block.ship_raw_logs.as_ref().map(|said| cx.said(said)),
     }
 }
 
@@ -311,7 +372,14 @@ impl ContainersLayer {
         lower.set("sidecar_tmpfs_size", &mut held.sidecar_tmpfs_size, self.sidecar_tmpfs);
         // A container that is not removed at once is the looser one.
         lower.set_by("auto_remove", |removed: bool| !removed, &mut held.auto_remove, self.auto_remove);
+        lower.set("warm_rooms", &mut held.warm_rooms, self.warm_rooms);
         self.lifecycle.apply(&mut held.lifecycle, &mut lower);
+        let (logs, held) = (self.log_shipping, &mut held.log_shipping);
+        // What is not told is not looked at.
+        lower.set_by("enabled", |told: bool| !told, &mut held.enabled, logs.enabled);
+        lower.set("collection_timeout_seconds", &mut held.collection_timeout, logs.timeout);
+        lower.set("max_log_bytes", &mut held.max_log_bytes, logs.bytes);
+        lower.set("ship_raw_logs", &mut held.ship_raw_logs, logs.raw);
     }
 
     /// Of an untrusted file a category's own network is compared with what holds for the category, also where that is

@@ -371,6 +371,7 @@ pub(super) struct SubprocessFile {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DockerFile {
     pub(super) image: Option<At<String>>,
+    pub(super) warm_rooms: Option<At<u64>>,
     pub(super) network: Option<At<String>>,
     pub(super) network_overrides: Option<Entries<At<String>>>,
     pub(super) allowed_hosts: Option<Vec<At<String>>>,
@@ -389,6 +390,16 @@ pub(super) struct DockerFile {
     pub(super) host: Option<At<String>>,
     pub(super) worker: Option<At<String>>,
     pub(super) lifecycle: Option<LifecycleFile>,
+    pub(super) log_shipping: Option<LogShippingFile>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LogShippingFile {
+    pub(super) enabled: Option<At<bool>>,
+    pub(super) collection_timeout_seconds: Option<At<u64>>,
+    pub(super) max_log_bytes: Option<At<u64>>,
+    pub(super) ship_raw_logs: Option<At<bool>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

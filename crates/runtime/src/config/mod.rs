@@ -61,7 +61,7 @@ pub use words::parse_duration;
 use crate::{definitions::FirstSight, secrets::SecretRef};
 
 pub use connections::{Auth, Connection, OAuth2, Word};
-pub use containers::{ContainerNetwork, ContainerSettings, MountMode};
+pub use containers::{ContainerNetwork, ContainerSettings, LogSettings, MountMode};
 pub use egress::EgressSettings;
 pub use error::{ConfigError, Note, Snippet};
 pub use kept::{add_connection, connections_file, remove_connection};

@@ -138,13 +138,16 @@ pub(super) fn check(cx: &mut Check<'_>, block: &SubprocessFile) -> RoomsLayer {
 
 /// Checks how rooms live; the block is the same for every backend.
 pub(super) fn check_lifecycle(cx: &mut Check<'_>, block: &LifecycleFile) -> LifecycleLayer {
-    let whole = |said: Said<u64>| said.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
     LifecycleLayer {
         strategy: block.strategy.as_ref().and_then(|word| strategy(cx, word)),
         grace: cx.whole("grace_seconds", block.grace_seconds.as_ref(), 0..=3_600).map(seconds),
         idle: cx.whole("max_idle_seconds", block.max_idle_seconds.as_ref(), 1..=86_400).map(seconds),
         max_rooms: cx.whole("max_rooms", block.max_rooms.as_ref(), 1..=1_000).map(whole),
     }
+}
+
+pub(super) fn whole(said: Said<u64>) -> Said<usize> {
+    said.map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 pub(super) fn seconds(said: Said<u64>) -> Said<Duration> {

@@ -55,6 +55,8 @@ pub(super) struct Wanted<'a> {
     pub(super) deployment: &'a str,
     pub(super) instance: &'a str,
     pub(super) owner: &'a str,
+    /// What says in it whose it is.
+    pub(super) variables: Vec<String>,
     pub(super) spec_hash: String,
     pub(super) covers: Vec<Cover>,
 }
@@ -117,9 +119,10 @@ impl Wanted<'_> {
             stdin_once: Some(true),
             attach_stdin: Some(true),
             attach_stdout: Some(true),
-            attach_stderr: Some(false),
+            attach_stderr: Some(self.settings.log_shipping.is_some()),
             tty: Some(false),
             network_disabled: Some(true),
+            env: Some(self.variables.clone()),
             labels: Some(self.labels(Role::Room)),
             healthcheck: Some(no_check()),
             host_config: Some(self.host()),

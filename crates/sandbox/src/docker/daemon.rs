@@ -6,6 +6,7 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
+    pin::pin,
     sync::mpsc,
     time::{Duration, SystemTime},
 };
@@ -27,7 +28,10 @@ use tokio::{
 
 use toolgate_contract::Fault;
 
-use super::container::{DEPLOYMENT, INSTANCE};
+use super::{
+    container::{DEPLOYMENT, INSTANCE},
+    log::Ear,
+};
 use crate::room::RoomError;
 
 /// How long the daemon may take for one answer, in seconds.
@@ -99,7 +103,7 @@ impl Daemon {
     }
 
     /// Attaches to a container, then starts it: not a byte of it is missed, and it never runs without us.
-    pub(super) fn start(&self, container: &str) -> Result<Started, RoomError> {
+    pub(super) fn start(&self, container: &str, ear: Option<Ear>) -> Result<Started, RoomError> {
         let pair = || -> io::Result<(UnixStream, UnixStream)> {
             let (near, far) = UnixStream::pair()?;
             far.set_nonblocking(true)?;
@@ -108,11 +112,16 @@ impl Daemon {
         let (near, far) = pair().map_err(RoomError::step("make a socket"))?;
         let container = container.to_owned();
         let started = self.ask(move |docker| async move {
-            let options =
-                AttachContainerOptions { stream: true, stdin: true, stdout: true, ..AttachContainerOptions::default() };
+            let options = AttachContainerOptions {
+                stream: true,
+                stdin: true,
+                stdout: true,
+                stderr: ear.is_some(),
+                ..AttachContainerOptions::default()
+            };
             let attached = docker.attach_container(&container, Some(options)).await?;
             let far = tokio::net::UnixStream::from_std(far)?;
-            tokio::spawn(pass_on(attached, far));
+            tokio::spawn(pass_on(attached, far, ear));
             docker.start_container(&container, None).await
         })?;
         started.map_err(|error| failed("start the container", error))?;
@@ -120,10 +129,18 @@ impl Daemon {
         Ok(Started { input: input.into(), output: near.into() })
     }
 
-    /// Starts a container that has nothing to say here.
-    pub(super) fn run(&self, container: &str) -> Result<(), RoomError> {
+    /// Starts a container that has nothing to say here, but about itself.
+    pub(super) fn run(&self, container: &str, ear: Option<Ear>) -> Result<(), RoomError> {
         let container = container.to_owned();
-        let started = self.ask(move |docker| async move { docker.start_container(&container, None).await })?;
+        let started = self.ask(move |docker| async move {
+            if let Some(ear) = ear {
+                let options =
+                    AttachContainerOptions { stream: true, stderr: true, ..AttachContainerOptions::default() };
+                let attached = docker.attach_container(&container, Some(options)).await?;
+                tokio::spawn(listen(attached, ear));
+            }
+            docker.start_container(&container, None).await
+        })?;
         started.map_err(|error| failed("start the container", error))
     }
 
@@ -221,8 +238,20 @@ pub(super) fn failed(step: &str, error: impl ToString) -> RoomError {
     RoomError::step(step)(io::Error::other(error.to_string()))
 }
 
-/// Moves bytes between a container's program and a socket, until either has had enough.
-async fn pass_on(attached: AttachContainerResults, far: tokio::net::UnixStream) {
+/// Hears what a container says about itself, to the end.
+async fn listen(attached: AttachContainerResults, ear: Ear) {
+    // Its other half stays open: a daemon may take its end for that of the whole.
+    let AttachContainerResults { mut output, input: _input } = attached;
+    while let Some(Ok(said)) = output.next().await {
+        if let LogOutput::StdErr { message } = said {
+            ear.hear(&message);
+        }
+    }
+}
+
+/// Moves bytes between a container's program and a socket, until either has had enough. What the container says about
+/// itself is heard for a while longer.
+async fn pass_on(attached: AttachContainerResults, far: tokio::net::UnixStream, ear: Option<Ear>) {
     let AttachContainerResults { mut output, mut input } = attached;
     let (mut from_runtime, mut to_runtime) = far.into_split();
     let there = async {
@@ -236,16 +265,26 @@ async fn pass_on(attached: AttachContainerResults, far: tokio::net::UnixStream) 
         let _ = input.shutdown().await;
     };
     let back = async {
+        let mut is_heard = true;
         while let Some(Ok(said)) = output.next().await {
-            if let LogOutput::StdOut { message } = said
-                && to_runtime.write_all(&message).await.is_err()
-            {
+            match (said, &ear) {
+                (LogOutput::StdOut { message }, _) if is_heard => {
+                    is_heard = to_runtime.write_all(&message).await.is_ok();
+                }
+                (LogOutput::StdErr { message }, Some(ear)) => ear.hear(&message),
+                _ => {}
+            }
+            if !is_heard && ear.is_none() {
                 break;
             }
         }
     };
+    let mut back = pin!(back);
     tokio::select! {
-        () = there => {}
-        () = back => {}
+        () = there => {
+            let patience = ear.as_ref().map(Ear::patience).unwrap_or_default();
+            let _ = tokio::time::timeout(patience, back).await;
+        }
+        () = &mut back => {}
     }
 }

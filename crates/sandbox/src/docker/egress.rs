@@ -14,7 +14,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -82,10 +82,16 @@ impl WayOut {
         lock(&self.door).as_ref().map(|door| door.refused_since(before)).unwrap_or_default()
     }
 
-    /// Shuts the door, with every connection through it, and removes whoever kept it. `false`: the daemon would not.
-    pub(super) fn close(&self) -> bool {
+    /// Whoever keeps the door, where it is a container.
+    pub(super) fn sidecar(&self) -> Option<&Sidecar> {
+        self.sidecar.as_ref()
+    }
+
+    /// Shuts the door, with every connection through it, and removes whoever kept it, once its log has ended or it is that
+    /// late. `false`: the daemon would not.
+    pub(super) fn close(&self, until: Instant) -> bool {
         shut(&self.door);
-        self.sidecar.as_ref().is_none_or(Sidecar::remove)
+        self.sidecar.as_ref().is_none_or(|sidecar| sidecar.remove(until))
     }
 }
 

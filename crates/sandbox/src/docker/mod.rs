@@ -12,6 +12,7 @@ mod container;
 mod daemon;
 mod egress;
 mod image;
+mod log;
 mod ready;
 mod room;
 mod seccomp;
@@ -34,6 +35,7 @@ use crate::{
 
 use daemon::Daemon;
 pub use image::{find_daemon, load_image};
+pub use log::LogShipping;
 pub use ready::Readiness;
 use room::DockerRoom;
 
@@ -73,6 +75,8 @@ pub struct DockerSettings {
     pub sidecar_pids: u32,
     /// Bytes of the private directory of a sidecar.
     pub sidecar_tmpfs: u64,
+    /// What becomes of what containers say about themselves; none is nothing.
+    pub log_shipping: Option<LogShipping>,
 }
 
 /// Who puts up the network of a container that may talk to somebody.

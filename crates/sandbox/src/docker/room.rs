@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Instant, SystemTime},
 };
 
 use toolgate_contract::{Ending, Job, Ran, TerminalSize};
@@ -19,11 +19,13 @@ use super::{
     container::{Cover, PRIVATE, Role, Wanted, limits},
     daemon::Started,
     egress::{self, WayOut},
+    log::{About, Log},
     missing_inside, ready,
-    sidecar::Beside,
+    sidecar::{Beside, Sidecar},
     too_weak,
 };
 use crate::{
+    ids::{self, Ids},
     overlay::Changes,
     process::{
         placeholder::Placeholders,
@@ -47,6 +49,10 @@ pub(super) struct DockerRoom {
     removed: AtomicBool,
     note: Mutex<Option<RoomNote>>,
     placeholders: Option<Placeholders>,
+    whose: Mutex<Ids>,
+    jobs: AtomicU64,
+    /// None before it runs, and where nobody wants to know what it says about itself.
+    log: Option<Arc<Log>>,
     house: Arc<House>,
 }
 
@@ -73,6 +79,7 @@ impl DockerRoom {
         if spec.egress.opening().is_some() {
             covers.push(egress::name_server(&dir).map_err(RoomError::step("name a name server"))?);
         }
+        let whose = Ids::of(owner, house.registry.instance());
         let wanted = Wanted {
             settings: &house.settings,
             image,
@@ -80,6 +87,7 @@ impl DockerRoom {
             deployment: house.registry.label(),
             instance: house.registry.instance(),
             owner,
+            variables: whose.variables(),
             spec_hash: spec.digest().map_err(|error| RoomError::step("hash the room")(error.into()))?.to_string(),
             covers,
             spec: &spec,
@@ -91,6 +99,7 @@ impl DockerRoom {
             name: format!("{name}-sidecar"),
             image: wanted.image.clone(),
             labels: wanted.labels(Role::Sidecar),
+            variables: whose.variables(),
             dir,
         };
         // From here on dropping it removes the container.
@@ -101,6 +110,9 @@ impl DockerRoom {
             removed: AtomicBool::new(false),
             note: Mutex::new(Some(note)),
             placeholders,
+            whose: Mutex::new(whose),
+            jobs: AtomicU64::new(0),
+            log: None,
             house: house.clone(),
         };
         room.begin(&spec, beside)?;
@@ -110,7 +122,9 @@ impl DockerRoom {
     /// Starts the container, gives it a way out where it is to have one, and has its worker make the room. A wall that
     /// does not stand in it closes it again.
     fn begin(&mut self, spec: &RoomSpec, beside: Beside) -> Result<(), RoomError> {
-        let Started { input, output } = self.house.daemon.start(self.container.as_deref().unwrap_or_default())?;
+        let (log, ear) = self.house.settings.log_shipping.map(Log::new).unzip();
+        let Started { input, output } = self.house.daemon.start(self.container.as_deref().unwrap_or_default(), ear)?;
+        self.log = log;
         if let Some(opening) = spec.egress.opening() {
             self.way_out = Some(WayOut::open(&self.house, beside, opening)?);
         }
@@ -125,7 +139,8 @@ impl DockerRoom {
         match missing {
             Some(wall) => Err(too_weak(wall, missing_inside(wall))),
             None => {
-                self.inside = Some(inside);
+                let sidecar = self.sidecar().map(|sidecar| sidecar.container().to_owned());
+                self.inside = Some(inside.in_containers(self.container.clone(), sidecar));
                 Ok(())
             }
         }
@@ -133,6 +148,23 @@ impl DockerRoom {
 
     fn note(&self) -> MutexGuard<'_, Option<RoomNote>> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn whose(&self) -> MutexGuard<'_, Ids> {
+        self.whose.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sidecar(&self) -> Option<&Sidecar> {
+        self.way_out.as_ref().and_then(WayOut::sidecar)
+    }
+
+    /// The job as it is known in the log: it is told which instance of the runtime it belongs to.
+    fn noted(&self, job: &Job) -> Job {
+        let mut whose = self.whose();
+        whose.follow(job);
+        let mut job = job.clone();
+        job.env.insert(ids::SESSION_ID.to_owned(), whose.session.clone());
+        job
     }
 
     fn inside(&self) -> Result<&WorkerRoom, RoomError> {
@@ -156,7 +188,9 @@ impl DockerRoom {
         if self.removed.load(Ordering::Acquire) {
             return true;
         }
-        let shut = self.way_out.as_ref().is_none_or(WayOut::close);
+        let until = Instant::now() + self.log.as_ref().map(|log| log.patience()).unwrap_or_default();
+        let shut = self.way_out.as_ref().is_none_or(|way_out| way_out.close(until));
+        self.ship_logs(until);
         let removed = self.container.as_deref().is_none_or(|container| match self.house.daemon.remove(container) {
             Ok(()) => true,
             Err(error) => {
@@ -169,12 +203,34 @@ impl DockerRoom {
     }
 }
 
+impl DockerRoom {
+    /// Tells what the containers said about themselves, once they have ended or it is that late.
+    fn ship_logs(&self, until: Instant) {
+        let (Some(log), Some(container)) = (&self.log, &self.container) else { return };
+        log.await_end(until);
+        let sidecar = self.sidecar();
+        let whose = self.whose().clone();
+        let about = |role| About {
+            role,
+            container,
+            sidecar: sidecar.map(Sidecar::container),
+            ids: &whose,
+            jobs: self.jobs.load(Ordering::Relaxed),
+        };
+        log.ship(&about("room"));
+        if let Some(log) = sidecar.and_then(Sidecar::log) {
+            log.ship(&about("sidecar"));
+        }
+    }
+}
+
 impl Room for DockerRoom {
     fn run(&self, permit: &Permit, job: &Job, io: Io<'_>) -> Result<Ran, RoomError> {
         let inside = self.inside()?;
         let refused_before = self.way_out.as_ref().map_or(0, WayOut::refusals);
         let begun = SystemTime::now();
-        let mut ran = inside.run(permit, job, io)?;
+        let mut ran = inside.run(permit, &self.noted(job), io)?;
+        self.jobs.fetch_add(1, Ordering::Relaxed);
         // What a job holds may outlast its program for a moment, in which the kernel takes the next best: the worker.
         if ran.ending == Ending::RoomLost && self.ran_out_of_memory(begun) {
             ran.ending = Ending::OomKilled;
@@ -186,7 +242,9 @@ impl Room for DockerRoom {
     }
 
     fn open_terminal(&self, permit: &Permit, job: &Job, size: TerminalSize) -> Result<Box<dyn Terminal>, RoomError> {
-        self.inside()?.open_terminal(permit, job, size)
+        let terminal = self.inside()?.open_terminal(permit, &self.noted(job), size)?;
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        Ok(terminal)
     }
 
     fn changes(&self) -> io::Result<Option<Changes>> {
@@ -194,6 +252,7 @@ impl Room for DockerRoom {
     }
 
     fn given_to(&self, owner: &str) {
+        self.whose().given_to(owner);
         let noted = self.note().as_mut().map_or(Ok(()), |note| note.given_to(owner));
         if let Err(error) = noted {
             tracing::warn!(%error, "a room that was made ahead is listed as nobody's");

@@ -36,6 +36,7 @@ use super::{
     DockerSettings, House,
     container::{WORKER, mount, no_check, signed},
     egress::{self, PATIENCE, Shared},
+    log::Log,
 };
 use crate::{
     process::{net::Fence, sys, wire},
@@ -56,6 +57,8 @@ pub(super) struct Beside {
     pub(super) name: String,
     pub(super) image: String,
     pub(super) labels: HashMap<String, String>,
+    /// What says in it whose it is.
+    pub(super) variables: Vec<String>,
     /// A directory of this machine that is the room's own, and that nobody but the runtime's user may enter.
     pub(super) dir: PathBuf,
 }
@@ -67,6 +70,7 @@ pub(super) struct Sidecar {
     removed: AtomicBool,
     /// None until it has called.
     control: Option<Arc<OwnedFd>>,
+    log: Option<Arc<Log>>,
 }
 
 impl Sidecar {
@@ -75,8 +79,11 @@ impl Sidecar {
         let (listener, dir) = listen_in(&beside.dir).map_err(RoomError::step("listen for the sidecar"))?;
         let name = beside.name.clone();
         let container = house.daemon.create(&name, body(&house.settings, beside, &dir))?;
-        let mut sidecar = Self { house: house.clone(), container, removed: AtomicBool::new(false), control: None };
-        house.daemon.run(&sidecar.container)?;
+        let mut sidecar =
+            Self { house: house.clone(), container, removed: AtomicBool::new(false), control: None, log: None };
+        let (log, ear) = house.settings.log_shipping.map(Log::new).unzip();
+        house.daemon.run(&sidecar.container, ear)?;
+        sidecar.log = log;
         let control = sidecar.answer_the_call(&listener)?;
         // Nobody else is to call.
         fs::remove_file(dir.join(SOCKET)).map_err(RoomError::step("listen for the sidecar"))?;
@@ -98,14 +105,26 @@ impl Sidecar {
         Ok(())
     }
 
-    /// Removes the container. `false`: the daemon would not.
-    pub(super) fn remove(&self) -> bool {
+    pub(super) fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// What it says about itself.
+    pub(super) fn log(&self) -> Option<&Log> {
+        self.log.as_deref()
+    }
+
+    /// Removes the container, once its log has ended or it is that late. `false`: the daemon would not.
+    pub(super) fn remove(&self, until: Instant) -> bool {
         if self.removed.load(Ordering::Acquire) {
             return true;
         }
         if let Some(control) = &self.control {
             // It reads the end and goes, also where the daemon does not answer.
             let _ = shutdown(&**control, Shutdown::Both);
+        }
+        if let Some(log) = self.log.as_ref().filter(|_| self.control.is_some()) {
+            log.await_end(until);
         }
         let removed = match self.house.daemon.remove(&self.container) {
             Ok(()) => true,
@@ -138,7 +157,7 @@ impl Sidecar {
 
 impl Drop for Sidecar {
     fn drop(&mut self) {
-        self.remove();
+        self.remove(Instant::now());
     }
 }
 
@@ -210,6 +229,7 @@ fn body(settings: &DockerSettings, beside: Beside, control: &Path) -> ContainerC
         cmd: Some(vec![worker::BESIDE.into(), format!("{CONTROL}/{SOCKET}")]),
         user: Some("0:0".into()),
         working_dir: Some("/".into()),
+        env: Some(beside.variables),
         labels: Some(beside.labels),
         healthcheck: Some(no_check()),
         host_config: Some(host),

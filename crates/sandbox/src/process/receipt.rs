@@ -75,6 +75,7 @@ pub(crate) fn told(tier: &str, stood: Vec<(Wall, String)>) -> Receipt {
         tier: tier.into(),
         walls: stood.into_iter().map(|(wall, by)| format!("{}:{by}", wall.as_str())).collect(),
         gaps,
+        ..Receipt::default()
     }
 }
 

@@ -17,7 +17,9 @@ use rustix::{
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
 
-use super::inside::interfaces;
+use serde_json::json;
+
+use super::{inside::interfaces, log};
 use crate::process::{
     job, net,
     wire::{self, Failure, Ground},
@@ -36,6 +38,7 @@ pub fn beside(control: &Path) -> io::Result<()> {
     connect(&control, &address)?;
     answer(&control)?;
     while wire::receive::<()>(&control)?.is_some() {}
+    log::say(&json!({ "event": "ended" }));
     Ok(())
 }
 
@@ -50,6 +53,10 @@ fn answer(control: &OwnedFd) -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let Some((fence, _)) = wire::receive(control)? else { return Ok(()) };
     let furnished = furnish(fence);
+    log::say(&match &furnished {
+        Ok(sockets) => json!({ "event": "furnished", "sockets": sockets.len() }),
+        Err(Failure { step, errno }) => json!({ "event": "furnish_failed", "step": step, "errno": errno }),
+    });
     let fds: Vec<_> = furnished.iter().flatten().map(|socket| socket.as_fd()).collect();
     wire::send(control, &furnished.as_ref().map(|_| ()), &fds)
 }

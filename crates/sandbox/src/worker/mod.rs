@@ -11,6 +11,7 @@ mod frame;
 mod furnish;
 mod inside;
 mod link;
+mod log;
 mod mux;
 mod receipt;
 mod room;
@@ -20,6 +21,7 @@ use std::{
     fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
+    time::Instant,
 };
 
 use rustix::{
@@ -27,12 +29,16 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{DumpableBehavior, set_dumpable_behavior},
 };
+use serde_json::json;
 use toolgate_contract::TerminalSize;
 
-use crate::process::{
-    job, keeper,
-    sys::{self, Forked},
-    wire::{self, Breach, Failure, News, Opened, Order, Over, Plan, Word},
+use crate::{
+    ids,
+    process::{
+        job, keeper,
+        sys::{self, Forked},
+        wire::{self, Breach, Failure, News, Opened, Order, Over, Plan, Word},
+    },
 };
 
 use frame::{Frame, Kind, Stream};
@@ -52,11 +58,12 @@ pub fn serve(input: OwnedFd, output: OwnedFd) -> io::Result<()> {
     sys::ignore_children()?;
     let mut mux = Mux::new(input, output)?;
     let served = match open(&mut mux) {
-        Ok(Some(keeper)) => Worker { mux, keeper, terminals: BTreeMap::new(), counted: BTreeMap::new() }.work(),
+        Ok(Some(keeper)) => Worker { mux, keeper, terminals: BTreeMap::new(), begun: BTreeMap::new() }.work(),
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
     job::end_descendants();
+    log::say(&json!({ "event": "ended", "well": served.is_ok() }));
     served
 }
 
@@ -72,6 +79,10 @@ fn open(mux: &mut Mux) -> io::Result<Option<OwnedFd>> {
         Ok((keeper, opened)) => (Told { opened, inside: Inside::look() }, Some(keeper)),
         Err(failure) => (Told { opened: Opened::Failed(failure), inside: Inside::default() }, None),
     };
+    log::say(&match &told.opened {
+        Opened::Failed(Failure { step, errno }) => json!({ "event": "room_failed", "step": step, "errno": errno }),
+        Opened::Ready { .. } | Opened::Probed => json!({ "event": "room_made" }),
+    });
     mux.send(&Frame::of(Kind::Open, 0, &told)?)?;
     match keeper {
         Some(keeper) => Ok(Some(keeper)),
@@ -127,14 +138,21 @@ fn leave_the_stream(mux: &mut Mux) {
     let nothing = || rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty());
     let _ = nothing().and_then(rustix::stdio::dup2_stdin);
     let _ = nothing().and_then(rustix::stdio::dup2_stdout);
+    let _ = nothing().and_then(rustix::stdio::dup2_stderr);
 }
 
 struct Worker {
     mux: Mux,
     keeper: OwnedFd,
     terminals: BTreeMap<u32, OwnedFd>,
-    /// How often limits had been met when a job began.
-    counted: BTreeMap<u32, Counted>,
+    /// Of every job that has not ended.
+    begun: BTreeMap<u32, Begun>,
+}
+
+struct Begun {
+    at: Instant,
+    /// How often limits had been met by then.
+    counted: Counted,
 }
 
 impl Worker {
@@ -194,7 +212,9 @@ impl Worker {
         }
         let fds: Vec<BorrowedFd<'_>> = theirs.iter().map(AsFd::as_fd).collect();
         wire::send(&self.keeper, order, &fds)?;
-        self.counted.insert(number, Counted::now());
+        self.begun.insert(number, Begun { at: Instant::now(), counted: Counted::now() });
+        let request = order.env.iter().find(|(name, _)| name == ids::REQUEST_ID).map(|(_, value)| value);
+        log::say(&json!({ "event": "job_began", "job": number, "request": request }));
         self.mux.add(number, channel);
         Ok(())
     }
@@ -203,7 +223,7 @@ impl Worker {
     fn listen(&mut self, number: u32) -> io::Result<()> {
         let Some((news, fds)) = self.mux.spoken::<News>(number) else {
             self.terminals.remove(&number);
-            self.counted.remove(&number);
+            self.note_that_it_is_gone(number);
             return self.mux.send(&Frame::new(Kind::Gone, number, Vec::new()));
         };
         if let (Some(master), Some(channel)) = (fds.into_iter().next(), self.mux.channel(number)) {
@@ -212,16 +232,32 @@ impl Worker {
             self.terminals.insert(number, master);
         }
         let news = match news {
-            News::Over(over) => News::Over(self.explained(number, over)),
-            news => news,
+            News::Over(over) => News::Over(self.end(number, over)),
+            News::Started(facts) => News::Started(facts),
+            nothing_ran => {
+                self.begun.remove(&number);
+                log::say(&json!({ "event": "job_failed", "job": number }));
+                nothing_ran
+            }
         };
         self.mux.send(&Frame::of(Kind::Say, number, &news)?)
     }
 
+    fn end(&mut self, number: u32, over: Over) -> Over {
+        let Some(begun) = self.begun.remove(&number) else { return over };
+        let over = Self::explained(begun.counted, over);
+        let Over { code, signal, breach, cpu_ms, .. } = over;
+        let wall_ms = begun.at.elapsed().as_millis() as u64;
+        log::say(&json!({
+            "event": "job_ended", "job": number, "code": code, "signal": signal, "limit": breach, "wall_ms": wall_ms,
+            "cpu_ms": cpu_ms,
+        }));
+        over
+    }
+
     /// A job that failed while the container came up against a limit failed for that. What the kernel kills because
     /// memory has run out looks like any other that was killed.
-    fn explained(&self, number: u32, over: Over) -> Over {
-        let before = self.counted.get(&number).copied().unwrap_or_default();
+    fn explained(before: Counted, over: Over) -> Over {
         let now = Counted::now();
         let met = match over.code {
             Some(0) => None,
@@ -235,7 +271,14 @@ impl Worker {
     fn forget(&mut self, number: u32) {
         self.mux.forget(number);
         self.terminals.remove(&number);
-        self.counted.remove(&number);
+        self.note_that_it_is_gone(number);
+    }
+
+    /// Nobody has said how the job ended, or nobody wants to know.
+    fn note_that_it_is_gone(&mut self, number: u32) {
+        if self.begun.remove(&number).is_some() {
+            log::say(&json!({ "event": "job_gone", "job": number }));
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use crate::{
         room::{Begun, check_job, check_spec, starts_at, too_large},
         supervise::{self, Pipes, Running},
         terminal::ProcessTerminal,
-        wire::{Ground, Opened, Order, Plan},
+        wire::{Facts, Ground, Opened, Order, Plan},
     },
     room::{Io, Room, RoomError, Terminal},
     spec::{RoomSpec, Wall},
@@ -49,6 +49,8 @@ pub struct WorkerRoom {
     /// What stands around every job.
     around: Vec<(Wall, String)>,
     closed: AtomicBool,
+    /// The container it is, and the one beside it, where it is one.
+    containers: (Option<String>, Option<String>),
 }
 
 impl WorkerRoom {
@@ -81,7 +83,19 @@ impl WorkerRoom {
             spec: spec.clone(),
             home: private.join(CONTAINER_HOME),
             closed: AtomicBool::new(false),
+            containers: (None, None),
         })
+    }
+
+    /// The receipts of its jobs name these containers.
+    pub(crate) fn in_containers(mut self, container: Option<String>, sidecar: Option<String>) -> Self {
+        self.containers = (container, sidecar);
+        self
+    }
+
+    fn receipt(&self, facts: &Facts) -> Receipt {
+        let (container, sidecar) = self.containers.clone();
+        Receipt { container, sidecar, ..receipt::write(&self.around, facts) }
     }
 
     /// The walls that stand around every job of this room.
@@ -149,7 +163,7 @@ impl Room for WorkerRoom {
         let streams = Streams { stdin, stdout: their_stdout, stderr: their_stderr };
         let status = self.link.run(&order, streams).map_err(begin)?;
         let begun = self.begun(job, status, started)?;
-        let receipt = receipt::write(&self.around, &begun.facts);
+        let receipt = self.receipt(&begun.facts);
         let pipes = Pipes { stdin: feed, stdout, stderr };
         let running = Running { job, status: begun.status, pipes, cgroup: None, started };
         let supervise::Seen { ran, is_empty } = supervise::run(running, io, receipt);
@@ -166,7 +180,7 @@ impl Room for WorkerRoom {
         let started = Instant::now();
         let OnTerminal { status, terminal, number } = self.link.open_terminal(&order).map_err(begin)?;
         let begun = self.begun(job, status, started)?;
-        let receipt = receipt::write(&self.around, &begun.facts);
+        let receipt = self.receipt(&begun.facts);
         let begun = Begun { fds: vec![terminal], ..begun };
         let near = ProcessTerminal::new(begun, receipt, job.limits)?;
         Ok(Box::new(WorkerTerminal { near: Box::new(near), link: self.link.clone(), number }))

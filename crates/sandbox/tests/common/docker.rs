@@ -10,9 +10,10 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
-use toolgate_sandbox::{DockerSettings, Furnisher};
+use toolgate_sandbox::{DockerSettings, Furnisher, LogShipping};
 
 /// Where the daemon's socket is.
 pub(crate) const SOCKET: &str = "TOOLGATE_TEST_DOCKER";
@@ -83,6 +84,11 @@ impl Daemon {
             sidecar_cpu: 500_000_000,
             sidecar_pids: 32,
             sidecar_tmpfs: 8 << 20,
+            log_shipping: Some(LogShipping {
+                collection_timeout: Duration::from_secs(2),
+                max_bytes: 1 << 20,
+                raw: false,
+            }),
         }
     }
 
