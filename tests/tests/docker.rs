@@ -548,7 +548,7 @@ fn a_container_tells_whose_it_was_and_how_much_it_said_and_no_more() {
     );
     assert!(head.ends_with(&whose), "{ran}");
     assert!(
-        counts.starts_with("4 malformed=0 bytes=") && counts.contains(" dropped_bytes=0 jobs=1 lived_ms="),
+        counts.starts_with("6 malformed=0 bytes=") && counts.contains(" dropped_bytes=0 jobs=1 lived_ms="),
         "{ran}"
     );
     assert_eq!(ran.stderr.lines().count(), 1, "{ran}");

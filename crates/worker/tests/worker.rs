@@ -152,6 +152,7 @@ fn what_no_container_puts_up_is_a_gap_in_the_receipt() {
         gaps: ["files", "metadata", "protected_names", "processes", "network", "ipc", "memory", "pids"]
             .map(str::to_owned)
             .to_vec(),
+        ..Receipt::default()
     };
     assert_eq!(bench.run("true").receipt, expected);
 }
