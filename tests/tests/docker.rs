@@ -10,7 +10,7 @@ use std::{
     env, fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
@@ -323,14 +323,16 @@ fn what_containers_need_and_is_not_there_is_named_and_the_rest_goes_on() {
 #[test]
 fn a_daemon_is_where_the_environment_says() {
     let Some(docked) = Docked::new("") else { return };
-    let with = |socket: &Path| {
+    let with = |daemon: &str| {
         // The key is there and says nothing.
         docked.config("{ terminal: docker }", "    host: ~\n");
         let mut command = docked.bench.command(&["call", "shell", r#"{"script":"echo here"}"#]);
-        Ran::of(command.env("DOCKER_HOST", format!("unix://{}", socket.display())))
+        Ran::of(command.env("DOCKER_HOST", daemon))
     };
-    with(&docked.daemon.socket).done();
-    with(Path::new("/nowhere/docker.sock")).refused("docker_unavailable");
+    with(&format!("unix://{}", docked.daemon.socket.display())).done();
+    with("unix:///nowhere/docker.sock").refused("docker_unavailable");
+    // Not the one of this machine either.
+    with("tcp://127.0.0.1:1").refused("docker_unavailable");
 }
 
 #[test]

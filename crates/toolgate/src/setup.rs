@@ -202,9 +202,11 @@ pub(crate) fn locate(containers: &mut ContainerSettings) {
     containers.worker = containers.worker.take().or_else(beside);
 }
 
-/// The socket of `$DOCKER_HOST`, where that is one of this machine, else Docker's own, else that of the user's Podman.
+/// The socket of `$DOCKER_HOST`, else Docker's own, else that of the user's Podman. A daemon elsewhere is kept as it is
+/// written: nobody answers there, and whoever means it is not given another one.
 fn usual_socket(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
-    let named = variable("DOCKER_HOST").and_then(|url| Some(PathBuf::from(url.to_str()?.strip_prefix("unix://")?)));
+    let path = |url: OsString| url.to_str().and_then(|url| url.strip_prefix("unix://")).map(PathBuf::from);
+    let named = variable("DOCKER_HOST").map(|url| path(url.clone()).unwrap_or_else(|| url.into()));
     let docker = Path::new("/var/run/docker.sock");
     let podman = variable("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("podman/podman.sock"));
     let there = podman.filter(|podman| !docker.exists() && podman.exists());
