@@ -237,6 +237,9 @@ fn starts_programs(request: &Request<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use toolgate_contract::{Needs, ToolDef, Verdict};
+    use toolgate_guard::shell::policy::Judgement;
+
     use super::*;
 
     #[test]
@@ -261,5 +264,30 @@ mod tests {
         assert!(constraints.lists("db.example.com:5432"));
         assert!(!constraints.lists("db.example.com:22"));
         assert!(!constraints.lists("example.com:443"));
+    }
+
+    /// Where files are only read, whoever would write them itself is refused; a program is held by its room.
+    #[test]
+    fn what_is_read_only_is_written_by_nobody_here() {
+        let line = SourceLine { file: "t.yaml".into(), line: 3 };
+        let constraints = Constraints { read_only: Some(line.clone()), ..Constraints::of(Level::Elevated) };
+        let check = |needs: Needs, kinds: &[EffectKind], command: Option<&Judgement>, refused: bool| {
+            let def = ToolDef { needs, ..ToolDef::default() };
+            let effects: Vec<Effect> = kinds.iter().map(|kind| Effect { kind: *kind, target: None }).collect();
+            let request = Request { effects: &effects, command, ..Request::of(&def) };
+            let said = constraints.overstepped(&request).filter(|(rule, ..)| *rule == "read_only_constraint");
+            assert_eq!(said.map(|(_, _, source)| source), refused.then(|| line.clone()), "{needs:?} {kinds:?}");
+        };
+        let reads = Needs { files: Files::Read, ..Needs::NOTHING };
+        let program = Needs { exec: true, ..Needs::WRITE_FILES };
+        check(Needs::WRITE_FILES, &[], None, true);
+        check(Needs::WRITE_FILES, &[EffectKind::FsRead], None, true);
+        check(reads, &[EffectKind::FsWrite], None, true);
+        check(reads, &[EffectKind::FsRead, EffectKind::FsDelete], None, true);
+        check(reads, &[EffectKind::FsRead], None, false);
+        check(reads, &[], None, false);
+        check(program, &[EffectKind::FsWrite], None, false);
+        let command = Judgement { verdict: Verdict::Allow, spoke: Vec::new() };
+        check(Needs::WRITE_FILES, &[EffectKind::FsWrite], Some(&command), false);
     }
 }

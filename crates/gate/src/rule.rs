@@ -442,6 +442,8 @@ mod tests {
             .collect();
         let mut book = RuleBook::default();
         rules.iter().for_each(|rule| book.add(rule.clone()));
+        let seen = book.by_tool["push"].iter().filter(|entry| entry.glance.is_some()).count();
+        assert_eq!((seen, book.variables.len()), (10, 3), "each variable once");
         for call in &calls {
             let request = Request { arguments: Some(call), ..Request::of(&def) };
             let read = |rule: &Rule| match rule.means(&agent, &request) {

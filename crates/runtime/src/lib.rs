@@ -313,6 +313,12 @@ impl Runtime {
         self.house.quarters.agent_left(agent);
     }
 
+    /// A task is over, for whoever tells of tasks in its calls: under `per-task` its rooms are closed. It may take as long
+    /// as closing a room does.
+    pub fn task_ended(&self, agent: &AgentName, task: &str) {
+        self.house.quarters.task_ended(agent, task);
+    }
+
     /// How containers that were made ahead do; none where no container was wanted yet.
     pub fn pooled(&self) -> Option<sandbox::Pooled> {
         self.house.quarters.pooled()

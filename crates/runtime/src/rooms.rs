@@ -139,10 +139,16 @@ impl Quarters {
 
     /// The agent has left: its rooms stay for the time of grace.
     pub(crate) fn agent_left(&self, agent: &AgentName) {
-        let opened = [self.processes.get(), self.docker.get()];
-        for rooms in opened.into_iter().flatten().flatten() {
-            rooms.agent_stopped(&agent.0);
-        }
+        self.opened().for_each(|rooms| rooms.agent_stopped(&agent.0));
+    }
+
+    /// The task is over: its rooms are closed as soon as nobody has them.
+    pub(crate) fn task_ended(&self, agent: &AgentName, task: &str) {
+        self.opened().for_each(|rooms| rooms.task_ended(&agent.0, task));
+    }
+
+    fn opened(&self) -> impl Iterator<Item = &Arc<Rooms>> {
+        [self.processes.get(), self.docker.get()].into_iter().flatten().flatten()
     }
 
     /// The room for one call, as its body sees it, and where is noted what stood.

@@ -285,6 +285,10 @@ async fn who_shares_a_room_is_as_the_config_says() {
     at_task("one", "echo mine > /tmp/x").await;
     assert_eq!(at_task("one", "cat /tmp/x").await, "mine\n");
     assert_eq!(at_task("two", "cat /tmp/x 2>/dev/null || echo gone").await, "gone\n");
+    at_task("two", "echo other > /tmp/x").await;
+    house.runtime.task_ended(&AgentName::from("default"), "one");
+    assert_eq!(at_task("one", "cat /tmp/x 2>/dev/null || echo gone").await, "gone\n");
+    assert_eq!(at_task("two", "cat /tmp/x").await, "other\n");
 }
 
 /// A room is looked at when the next one is wanted.
