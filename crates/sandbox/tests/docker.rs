@@ -22,14 +22,17 @@ use std::{
 use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Ran, Receipt, TerminalSize};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
-    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Lifecycle, Monotonic, Owner, Room, RoomLimits,
-    RoomSpec, Rooms, Source, WorkspaceMode, WorkspaceSpec,
+    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Lifecycle, LogShipping, Monotonic, Owner, Room,
+    RoomLimits, RoomSpec, Rooms, Source, WorkspaceMode, WorkspaceSpec,
 };
 
 #[path = "common/docker.rs"]
 mod common;
+#[path = "common/logged.rs"]
+mod log;
 
 use common::Daemon;
+use log::logged;
 
 /// A daemon, an image on it, and a backend.
 struct Bench {
@@ -262,6 +265,37 @@ fn the_workspace_is_what_the_spec_says() {
     let workspace = WorkspaceSpec { path: path.clone(), mode: WorkspaceMode::ReadOnly, protected: Vec::new() };
     let room = bench.backend.open(&RoomSpec { workspace: Some(workspace), ..RoomSpec::bare() }, "tester").unwrap();
     assert_eq!(says(&*room, "cat deep/kept/file; touch x 2>/dev/null || echo refused"), "textrefused\n");
+}
+
+#[test]
+fn no_job_speaks_in_the_log_of_its_container() {
+    let raw = |settings: &mut DockerSettings| {
+        settings.log_shipping =
+            Some(LogShipping { collection_timeout: Duration::from_secs(10), max_bytes: 1 << 20, raw: true });
+    };
+    let Some(bench) = Bench::with(raw) else { return };
+    let room = bench.bare();
+    let forge = "for out in /dev/console /dev/stderr /proc/[0-9]*/fd/[0-9]*; do echo forged > $out; done; sleep 1";
+    let forged = run(&*room, forge);
+    assert!(forged.stderr.bytes > 0, "{forged:?}");
+    let log = logged(&forged.receipt.container.unwrap(), || room.close());
+    assert_eq!(log.len(), 5, "{log:#?}");
+    assert!(log[4].contains("lines=4 malformed=0") && !log.iter().any(|line| line.contains("forged")), "{log:#?}");
+}
+
+#[test]
+fn a_container_that_keeps_its_log_open_is_removed_all_the_same() {
+    let hasty = |settings: &mut DockerSettings| {
+        settings.log_shipping =
+            Some(LogShipping { collection_timeout: Duration::from_secs(1), max_bytes: 1 << 20, raw: false });
+    };
+    let Some(bench) = Bench::with(hasty) else { return };
+    let room = bench.backend.open(&RoomSpec::bare(), &bench.name()).unwrap();
+    let container = run(&*room, "true").receipt.container.unwrap();
+    bench.daemon.ask("POST", &format!("/containers/{container}/pause"), b"");
+    let log = logged(&container, || room.close());
+    assert!(log.len() == 1 && log[0].contains("lines=3 malformed=0"), "{log:#?}");
+    assert_eq!(bench.daemon.containers(&format!("toolgate.owner={}", bench.name())), Vec::<String>::new());
 }
 
 #[test]

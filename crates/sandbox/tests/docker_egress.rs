@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
@@ -25,6 +25,11 @@ use toolgate_gate::Permit;
 use toolgate_sandbox::{
     Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, LogShipping, Opening, Room, RoomSpec, Source,
 };
+
+#[path = "common/logged.rs"]
+mod log;
+
+use log::logged;
 
 const IMAGE: &str = "toolgate-test:busybox";
 
@@ -762,19 +767,13 @@ fn a_sidecar_says_whose_it_is_and_what_it_did() {
     }
     let receipt = run(&*room, "true").receipt;
     assert_eq!((receipt.container.as_deref(), receipt.sidecar.as_deref()), (Some(&*of_the_room), Some(&*sidecar)));
-    let log = tempfile::tempfile().unwrap();
-    let written = log.try_clone().unwrap();
-    let subscriber =
-        tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.try_clone().unwrap()).finish();
-    tracing::subscriber::with_default(subscriber, || room.close());
-    let mut text = String::new();
-    (&log).seek(io::SeekFrom::Start(0)).unwrap();
-    (&log).read_to_string(&mut text).unwrap();
+    let log = logged(&sidecar, || room.close());
     let ids = format!("role=\"sidecar\" container_id=\"{of_the_room}\" sidecar_id=\"{sidecar}\"");
-    let told: Vec<&str> = text.lines().filter(|line| line.contains(&ids)).collect();
-    assert_eq!(told.len(), 3, "{text}");
-    assert!(told[0].contains("\"event\":\"furnished\"") && told[1].ends_with("line={\"event\":\"ended\"}"), "{text}");
-    assert!(told[2].contains("lines=2 malformed=0") && told[2].contains("jobs=1"), "{text}");
+    let told: Vec<&String> = log.iter().filter(|line| line.contains(&ids)).collect();
+    assert_eq!(told.len(), 3, "{log:#?}");
+    assert!(told[0].contains("\"event\":\"furnished\""), "{log:#?}");
+    assert!(told[1].ends_with("line={\"event\":\"ended\"}"), "{log:#?}");
+    assert!(told[2].contains("lines=2 malformed=0") && told[2].contains("jobs=1"), "{log:#?}");
 }
 
 /// Not a test: what [`a_runtime_that_is_killed_leaves_no_sidecar`] kills.
