@@ -24,7 +24,7 @@ use std::{
         fd::{AsRawFd as _, OwnedFd},
         unix::{
             ffi::OsStrExt as _,
-            fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _},
+            fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
         },
     },
     path::{Component, Path, PathBuf},
@@ -67,7 +67,7 @@ impl Registry {
         let rooms = rooms_dir(data);
         DirBuilder::new().recursive(true).mode(0o700).create(&rooms)?;
         let _gate = pass_gate(&rooms)?;
-        let label = label_of(&deployment_id(data)?);
+        let label = label_of(data, &deployment_id(data)?)?;
         let instance = random_word()?;
         let dir = rooms.join(&instance);
         DirBuilder::new().mode(0o700).create(&dir)?;
@@ -288,7 +288,7 @@ pub struct Swept {
 pub fn sweep(data: &Path) -> io::Result<Swept> {
     let mut swept = Swept::default();
     let rooms = rooms_dir(data);
-    let label = read_deployment_id(data)?.map(|id| label_of(&id));
+    let label = read_deployment_id(data)?.map(|id| label_of(data, &id)).transpose()?;
     for dir in instances(&rooms)? {
         match claim(&rooms, &dir) {
             Ok(Some(_claimed)) => sweep_instance(&dir, label.as_deref(), &mut swept),
@@ -568,10 +568,13 @@ fn read_deployment_id(data: &Path) -> io::Result<Option<String>> {
     }
 }
 
-fn label_of(id: &str) -> String {
-    let mut label = Digest::of(id.as_bytes()).hex();
+/// What the deployment's rooms are known by on this machine. A copy of the data directory is another deployment, though it
+/// holds the same id.
+fn label_of(data: &Path, id: &str) -> io::Result<String> {
+    let file = fs::metadata(data.join("deployment"))?;
+    let mut label = Digest::of(format!("{id} {} {}", file.dev(), file.ino()).as_bytes()).hex();
     label.truncate(12);
-    label
+    Ok(label)
 }
 
 /// Written beside, then moved over: a reader sees the old note or the new one.
@@ -908,6 +911,9 @@ mod tests {
         assert_eq!(label(one.path()), label(one.path()));
         assert_ne!(label(one.path()), label(two.path()));
         assert_eq!(label(one.path()).len(), 12);
+        let copy = tempfile::tempdir().unwrap();
+        fs::copy(one.path().join("deployment"), copy.path().join("deployment")).unwrap();
+        assert_ne!(label(one.path()), label(copy.path()), "the rooms of the one are not the copy's to sweep");
         fs::write(one.path().join("deployment"), "").unwrap();
         assert_eq!(Registry::open(one.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }

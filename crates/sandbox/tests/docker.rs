@@ -19,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::fs::{CWD, RenameFlags};
 use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Ran, Receipt, TerminalSize};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
@@ -206,6 +207,60 @@ fn every_option_is_found_inside() {
         "\"Image\":\"sha256:",
     ] {
         assert!(options.contains(option), "{option}: {options}");
+    }
+}
+
+/// The daemon looks up by name what it mounts, with all rights, while a program of another room exchanges a directory for a
+/// link.
+#[test]
+fn what_is_exchanged_while_it_is_mounted_leads_nowhere() {
+    let Some(bench) = Bench::new() else { return };
+    let (path, outside) = (bench.workspace(), bench.dir.path().join("outside"));
+    for dir in [&outside, &path.join("dir")] {
+        fs::create_dir(dir).unwrap();
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    fs::write(outside.join("canary"), "sings").unwrap();
+    fs::write(path.join("dir/x.env"), "text").unwrap();
+    std::os::unix::fs::symlink(&outside, path.join("link")).unwrap();
+    let spec = |mode| RoomSpec {
+        workspace: Some(WorkspaceSpec { path: path.clone(), mode, protected: Vec::new() }),
+        closed: vec![path.join("dir/x.env")],
+        ..RoomSpec::bare()
+    };
+    let over = AtomicBool::new(false);
+    let exchange = || {
+        let (one, other) = (path.join("dir"), path.join("link"));
+        while !over.load(Ordering::Relaxed) {
+            let _ = rustix::fs::renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+            thread::sleep(Duration::from_millis(3));
+        }
+    };
+    let attack = sh("cat dir/canary dir/x.env; echo x > dir/written");
+    let said: Vec<String> = thread::scope(|scope| {
+        scope.spawn(exchange);
+        let mut said = Vec::new();
+        for round in 0..16 {
+            let mode = if round % 2 == 0 { WorkspaceMode::ReadWrite } else { WorkspaceMode::ReadOnly };
+            let Ok(room) = bench.backend.open(&spec(mode), "tester") else { continue };
+            // A room that is closed under its job, because of what happens to its workspace, is fine as well.
+            said.extend(room.run(&permit(), &attack, quiet()).map(|ran| ran.stdout.text));
+        }
+        over.store(true, Ordering::Relaxed);
+        said
+    });
+    eprintln!("{} of 16 rooms were opened meanwhile", said.len());
+    assert!(said.iter().all(String::is_empty), "{said:?}");
+    assert_eq!(fs::read_to_string(outside.join("canary")).unwrap(), "sings");
+    assert!(!outside.join("written").exists());
+    // Where it was to cover a file the daemon may have made one: empty, and all it was led to do.
+    assert_eq!(fs::read(outside.join("x.env")).unwrap_or_default(), b"");
+    // A workspace that is a link by now, also where it would only be read.
+    fs::rename(&path, path.with_extension("moved")).unwrap();
+    std::os::unix::fs::symlink(&outside, &path).unwrap();
+    for mode in [WorkspaceMode::ReadOnly, WorkspaceMode::ReadWrite] {
+        let spec = RoomSpec { closed: Vec::new(), ..spec(mode) };
+        assert!(bench.backend.open(&spec, "tester").is_err(), "{mode:?}");
     }
 }
 

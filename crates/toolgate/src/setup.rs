@@ -232,7 +232,9 @@ fn runtime(
 ) -> Result<Runtime, Problem> {
     let rooms = Some(sources.data_dir.clone());
     let secrets = secret_places(&sources.data_dir);
-    let named = [Some(sources.data_dir), sources.user, sources.explicit, secrets.identity.clone()];
+    // Whoever may talk to the daemon has the machine.
+    let daemon = config.containers.host.clone();
+    let named = [Some(sources.data_dir), sources.user, sources.explicit, secrets.identity.clone(), daemon];
     let hidden = named.into_iter().flatten().chain(config.secret_files()).collect();
     Ok(Runtime::open(Setup { config, store, state, tools: built_in_tools(), hidden, rooms, secrets: Some(secrets) })?)
 }

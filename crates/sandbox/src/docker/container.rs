@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -11,7 +12,10 @@ use bollard::models::{
 };
 
 use super::{DockerSettings, seccomp};
-use crate::spec::{RoomLimits, RoomSpec, WorkspaceMode};
+use crate::{
+    process::bound::Bound,
+    spec::{RoomLimits, RoomSpec, WorkspaceMode},
+};
 
 /// Where the worker is in a container.
 pub(super) const WORKER: &str = "/toolgate-worker";
@@ -59,6 +63,12 @@ pub(super) struct Wanted<'a> {
     pub(super) variables: Vec<String>,
     pub(super) spec_hash: String,
     pub(super) covers: Vec<Cover>,
+}
+
+/// Something of the machine that a container sees.
+struct Bind {
+    source: PathBuf,
+    read_only: bool,
 }
 
 /// Something of the machine that hides a path of it.
@@ -175,11 +185,22 @@ impl Wanted<'_> {
         ])
     }
 
-    /// By path, so that what lies deeper covers what lies above.
+    /// What the worker has to find mounted: what is here now, before the daemon looks for it.
+    pub(super) fn bound(&self) -> io::Result<Vec<Bound>> {
+        let bound = |(path, bind): (PathBuf, Bind)| Bound::new(&bind.source, bind.source != path, &path);
+        Ok(self.binds().into_iter().map(bound).collect::<Result<_, _>>()?)
+    }
+
     fn mounts(&self) -> Vec<Mount> {
-        let mut mounts = BTreeMap::new();
+        self.binds().iter().map(|(path, bind)| mount(&bind.source, path, bind.read_only)).collect()
+    }
+
+    /// By path, so that what lies deeper covers what lies above. What is mounted on itself programs may have written to;
+    /// everything else is ours.
+    fn binds(&self) -> BTreeMap<PathBuf, Bind> {
+        let mut binds = BTreeMap::new();
         let mut put = |target: &Path, source: &Path, read_only: bool| {
-            mounts.insert(target.to_owned(), mount(source, target, read_only));
+            binds.insert(target.to_owned(), Bind { source: source.to_owned(), read_only });
         };
         put(Path::new(WORKER), &self.settings.worker, true);
         self.spec.visible.iter().for_each(|path| put(path, path, true));
@@ -189,7 +210,8 @@ impl Wanted<'_> {
             let protected: Vec<PathBuf> = workspace.protected.iter().map(|name| workspace.path.join(name)).collect();
             if writes {
                 // What is mounted on cannot be renamed away, with what is below it.
-                let above = self.spec.closed.iter().chain(&protected).flat_map(|path| path.ancestors().skip(1));
+                let covered = self.covers.iter().map(|cover| &cover.path);
+                let above = covered.chain(&protected).flat_map(|path| path.ancestors().skip(1));
                 let inside = |path: &&Path| path.starts_with(&workspace.path) && *path != workspace.path;
                 let above: BTreeSet<&Path> = above.filter(inside).collect();
                 above.into_iter().for_each(|path| put(path, path, false));
@@ -197,7 +219,7 @@ impl Wanted<'_> {
             }
         }
         self.covers.iter().for_each(|cover| put(&cover.path, &cover.with, true));
-        mounts.into_values().collect()
+        binds
     }
 }
 

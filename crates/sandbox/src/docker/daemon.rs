@@ -200,20 +200,30 @@ impl Daemon {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send,
     {
+        self.ask_within(Duration::from_secs(PATIENCE), question)
+    }
+
+    /// The same, where the answer takes its time. A daemon that stalls in the middle of one is not waited for any longer.
+    pub(super) fn ask_within<T, F>(
+        &self,
+        patience: Duration,
+        question: impl FnOnce(Docker) -> F + Send + 'static,
+    ) -> Result<Result<T, Error>, RoomError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
         let lost = || RoomError::Lost("the daemon's runtime has ended".into());
         let (tell, told) = mpsc::channel();
         let socket = self.socket.to_string_lossy().into_owned();
+        let asked = async move {
+            let docker = Docker::connect_with_unix(&socket, PATIENCE, &VERSION)?.negotiate_version().await?;
+            Ok(question(docker).await)
+        };
         self.runtime.as_ref().ok_or_else(lost)?.spawn(async move {
-            let connected = match Docker::connect_with_unix(&socket, PATIENCE, &VERSION) {
-                Ok(docker) => docker.negotiate_version().await,
-                Err(error) => Err(error),
-            };
-            let answer = match connected {
-                Ok(docker) => Ok(question(docker).await),
-                Err(error) => Err(error),
-            };
+            let answer = tokio::time::timeout(patience, asked).await;
             // Whoever asked waits below.
-            let _ = tell.send(answer);
+            let _ = tell.send(answer.unwrap_or(Err(Error::RequestTimeoutError)));
         });
         told.recv().map_err(|_| lost())?.map_err(|error| self.absent(&error))
     }

@@ -29,7 +29,7 @@ pub fn find_daemon(socket: &Path) -> Result<(), RoomError> {
 /// archive that cannot be read to its end is not loaded.
 pub fn load_image(socket: &Path, archive: impl Read + Send + 'static, tag: &str) -> Result<String, RoomError> {
     let daemon = Daemon::new(socket).map_err(RoomError::step("start a runtime for the daemon"))?;
-    let loaded = daemon.ask(move |docker| async move {
+    let loaded = daemon.ask_within(PATIENCE, move |docker| async move {
         let docker = docker.with_timeout(PATIENCE);
         let mut told = Box::pin(docker.import_image_stream(ImportImageOptions::default(), chunks(archive), None));
         while let Some(line) = told.next().await {

@@ -28,6 +28,7 @@ use crate::{
     ids::{self, Ids},
     overlay::Changes,
     process::{
+        bound::Bound,
         placeholder::Placeholders,
         room::{check_spec, room_id},
     },
@@ -93,6 +94,7 @@ impl DockerRoom {
             spec: &spec,
         };
         let name = format!("toolgate-{}-{id}", house.registry.instance());
+        let bound = wanted.bound().map_err(RoomError::step("find what is to be mounted"))?;
         let container = house.daemon.create(&name, wanted.body())?;
         let beside = Beside {
             container: container.clone(),
@@ -115,13 +117,13 @@ impl DockerRoom {
             log: None,
             house: house.clone(),
         };
-        room.begin(&spec, beside)?;
+        room.begin(&spec, beside, bound)?;
         Ok(room)
     }
 
     /// Starts the container, gives it a way out where it is to have one, and has its worker make the room. A wall that
     /// does not stand in it closes it again.
-    fn begin(&mut self, spec: &RoomSpec, beside: Beside) -> Result<(), RoomError> {
+    fn begin(&mut self, spec: &RoomSpec, beside: Beside, bound: Vec<Bound>) -> Result<(), RoomError> {
         let (log, ear) = self.house.settings.log_shipping.map(Log::new).unzip();
         let Started { input, output } = self.house.daemon.start(self.container.as_deref().unwrap_or_default(), ear)?;
         self.log = log;
@@ -133,7 +135,7 @@ impl DockerRoom {
         // The container holds what it was allowed in all; a job gets what its own processes leave.
         told.limits.pids = told.limits.pids.saturating_sub(OWN_PIDS).max(1);
         let fence = egress::fence(&self.house.settings);
-        let inside = WorkerRoom::open_behind(fence, input, output, &told, Path::new(PRIVATE))?;
+        let inside = WorkerRoom::open_behind(fence, bound, input, output, &told, Path::new(PRIVATE))?;
         let stands: Vec<Wall> = inside.stands().collect();
         let missing = Wall::ALL.into_iter().find(|wall| !stands.contains(wall) && !spec.accepted_gaps.contains(wall));
         match missing {
@@ -301,6 +303,10 @@ fn check_possible(house: &House, spec: &RoomSpec) -> Result<(), RoomError> {
     ready::worker(&house.settings.worker)
 }
 
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// The runtime's own ids, or nobody's.
 fn ids() -> (u32, u32) {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -331,7 +337,8 @@ fn make_covers(dir: &Path, spec: &RoomSpec) -> io::Result<Vec<Cover>> {
             Ok(found) if found.is_dir() => of_dir,
             Ok(found) if !found.is_symlink() => of_file,
             Ok(_) => return Err(io::Error::from_raw_os_error(libc::ELOOP)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            // What was to be closed was there a moment ago, and may be back in another.
+            Err(error) if is_absent(&error) && !spec.closed.contains(path) => continue,
             Err(error) => return Err(error),
         };
         covers.push(Cover { path: path.clone(), with: with.clone() });

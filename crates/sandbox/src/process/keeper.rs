@@ -18,6 +18,7 @@ use rustix::{
 };
 
 use super::{
+    bound::Bound,
     job, landlock, net,
     root::{self, OldRoot},
     sys::{self, Forked},
@@ -74,6 +75,7 @@ pub(super) fn keep_without_namespaces(plan: &Plan, ids: Ids, socket: &OwnedFd, i
 /// The life of a keeper in a container. Whoever made the container gave it its user and its tree.
 pub(crate) fn keep_in_container(plan: &Plan, socket: &OwnedFd) -> ! {
     let opened = follow_the_worker().and_then(|()| {
+        plan.bound.iter().try_for_each(Bound::find)?;
         // Somebody else has furnished the network, and the runtime serves its door. It is tried from here, because here
         // is where the jobs will be.
         if plan.spec.egress.opening().is_some() {

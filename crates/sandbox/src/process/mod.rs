@@ -6,6 +6,7 @@
 //! it and sees that nothing of it is left. The runtime talks to keepers and job inits over sockets; when a socket
 //! closes, whoever is on the other side ends everything below it. So rooms end with the runtime, however it ends.
 
+pub(crate) mod bound;
 pub(crate) mod cgroup;
 pub(crate) mod door;
 pub(crate) mod job;

@@ -96,7 +96,8 @@ impl ProcessRoom {
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
             .map_err(|error| RoomError::step("make a socket")(error.into()))?;
         let fence = Fence::ORDINARY;
-        let mut plan = Plan { spec: spec.clone(), ground: tier.into(), private: private.clone(), fence };
+        let mut plan =
+            Plan { spec: spec.clone(), ground: tier.into(), private: private.clone(), fence, bound: Vec::new() };
         if let (Some(workspace), Some(placeholders)) = (&mut plan.spec.workspace, &placeholders) {
             workspace.protected.clone_from(&placeholders.names);
         }

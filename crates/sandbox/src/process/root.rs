@@ -28,7 +28,7 @@ use super::{
     wire::{Failure, Ids, Plan},
     zygote::{Mounts, detach, detach_opened},
 };
-use crate::spec::{WorkspaceMode, WorkspaceSpec};
+use crate::spec::{RoomSpec, WorkspaceMode, WorkspaceSpec};
 
 /// Where the room's user lives.
 pub(super) const HOME: &str = "/home/agent";
@@ -125,7 +125,7 @@ pub(super) fn finish(plan: &Plan, old: &OldRoot, held: Mounts) -> Result<bool, F
     }
     let mut protected = true;
     if let (Some(workspace), Some(mount)) = (&spec.workspace, &sources.workspace) {
-        protected = put_workspace(workspace, mount, sources.private.as_ref(), &spec.closed)?;
+        protected = put_workspace(workspace, mount, sources.private.as_ref(), spec)?;
     }
     let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(Failure::at("open /"))?;
     sys::set_mount_attributes(root.as_fd(), READ_ONLY, false).map_err(Failure::at("make the root read-only"))?;
@@ -358,14 +358,14 @@ fn put_workspace(
     workspace: &WorkspaceSpec,
     mount: &OwnedFd,
     private: Option<&OwnedFd>,
-    closed: &[PathBuf],
+    spec: &RoomSpec,
 ) -> Result<bool, Failure> {
     let at = &workspace.path;
     match workspace.mode {
         WorkspaceMode::ReadOnly => attach(mount, at, READ_ONLY, Kind::Dir).map(|()| true),
         WorkspaceMode::ReadWrite => {
             attach(mount, at, READ_WRITE, Kind::Dir)?;
-            protect(workspace, closed)
+            protect(workspace, spec)
         }
         WorkspaceMode::Overlay => {
             attach(mount, at, READ_ONLY, Kind::Dir)?;
@@ -403,15 +403,16 @@ fn overlay(at: &Path, private: &OwnedFd) -> Result<(), Failure> {
 
 /// Puts every protected name on a read-only mount of its own: it cannot be written, removed or moved. A directory above
 /// it becomes a mount too, writable as it was: what is mounted on cannot be renamed away. Names that are not there were
-/// made by the runtime before (`placeholder`). What is closed is covered later; the directories above it stay where they
+/// made by the runtime before (`placeholder`). What is closed or hidden is covered later; the directories above it stay where they
 /// are all the same, or it would be found under another name tomorrow.
-fn protect(workspace: &WorkspaceSpec, closed: &[PathBuf]) -> Result<bool, Failure> {
+fn protect(workspace: &WorkspaceSpec, spec: &RoomSpec) -> Result<bool, Failure> {
     let root = rustix::fs::open(&workspace.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(Failure::at("open the workspace in the room"))?;
     let names = || workspace.protected.iter().map(Path::new);
-    let closed = closed.iter().filter_map(|path| path.strip_prefix(&workspace.path).ok());
+    let hidden = spec.hidden.iter().filter(|path| path.symlink_metadata().is_ok());
+    let covered = spec.closed.iter().chain(hidden).filter_map(|path| path.strip_prefix(&workspace.path).ok());
     let above: BTreeSet<&Path> = names()
-        .chain(closed)
+        .chain(covered)
         .flat_map(|name| name.ancestors().skip(1))
         .filter(|path| !path.as_os_str().is_empty())
         .collect();

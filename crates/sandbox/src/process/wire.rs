@@ -14,7 +14,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use toolgate_contract::TerminalSize;
 
-use super::net::Fence;
+use super::{bound::Bound, net::Fence};
 use crate::spec::{RoomSpec, Tier};
 
 /// The largest message. The kernel's default for a socket's buffer holds it.
@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) private: PathBuf,
     /// Where the spec has an opening.
     pub(crate) fence: Fence,
+    /// What somebody else was to mount, in a container.
+    pub(crate) bound: Vec<Bound>,
 }
 
 /// What a keeper finds around it, and so what is left for it to put up.

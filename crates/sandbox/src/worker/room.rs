@@ -27,6 +27,7 @@ use crate::{
     env,
     overlay::Changes,
     process::{
+        bound::Bound,
         door,
         keeper::CONTAINER_HOME,
         net::Fence,
@@ -57,19 +58,21 @@ impl WorkerRoom {
     /// Tells the worker behind this stream what its room is to be. `private` is a directory in front of the worker that
     /// is the room's own; the home of its jobs is made in it.
     pub fn open(input: OwnedFd, output: OwnedFd, spec: &RoomSpec, private: &Path) -> Result<Self, RoomError> {
-        Self::open_behind(Fence::ORDINARY, input, output, spec, private)
+        Self::open_behind(Fence::ORDINARY, Vec::new(), input, output, spec, private)
     }
 
-    /// The same, where the network is fenced like this and its door is served, if the spec has an opening.
+    /// The same, where the network is fenced like this and its door is served, if the spec has an opening, and where all
+    /// of this was to be mounted.
     pub(crate) fn open_behind(
         fence: Fence,
+        bound: Vec<Bound>,
         input: OwnedFd,
         output: OwnedFd,
         spec: &RoomSpec,
         private: &Path,
     ) -> Result<Self, RoomError> {
         check_spec(spec)?;
-        let plan = Plan { spec: spec.clone(), ground: Ground::Container, private: private.to_owned(), fence };
+        let plan = Plan { spec: spec.clone(), ground: Ground::Container, private: private.to_owned(), fence, bound };
         let (link, Told { opened, inside }) =
             Link::open(input, output, &plan).map_err(RoomError::step("hear from the worker"))?;
         let looked = match opened {
