@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use toolgate_contract::{AgentName, Level, Verdict};
 use toolgate_runtime::{
     OpenError, Runtime, Setup, Trial, built_in_tools,
-    config::{Config, ConfigError, Sources, check_text, read_tests},
+    config::{Config, ConfigError, ContainerNetwork, Place, Sources, check_text, read_tests},
     store::SqliteStore,
 };
 
@@ -387,6 +387,31 @@ fn nobody_loosens_what_the_administrator_says_and_anybody_tightens_it() {
         config.backend_for(toolgate_contract::Category::FileSystem)
     };
     assert_eq!(place("deny_all", "subprocess"), place("subprocess", "deny_all"));
+}
+
+/// What the administrator says of all backends or networks is not taken back for one category.
+#[test]
+fn what_the_administrator_says_of_all_is_meant_for_each() {
+    use toolgate_contract::Category;
+    let terminal = |admin: &str, user: &str| {
+        let house = House::new();
+        let file = |block: &str| format!("sandboxing: {{ {block} }}\n");
+        let config = house.put("etc", &file(admin)).put("home", &file(user)).load();
+        let config = config.unwrap_or_else(|errors| panic!("{}", page(&errors)));
+        let network = config.containers.network_of(Category::Terminal, &toolgate_contract::SourceLine::built_in());
+        (config.backend_for(Category::Terminal), network.value)
+    };
+    let place = |admin: &str, user: &str| terminal(admin, user).0;
+    assert_eq!(place("default_backend: deny_all", "overrides: { terminal: subprocess }"), Place::DenyAll);
+    assert!(matches!(place("default_backend: docker", "overrides: { terminal: subprocess }"), Place::Docker { .. }));
+    assert_eq!(place("default_backend: subprocess", "overrides: { terminal: deny_all }"), Place::DenyAll);
+    assert!(matches!(place("", "overrides: { terminal: docker }"), Place::Docker { .. }));
+    let network =
+        |admin: &str, user: &str| terminal(&format!("docker: {{ {admin} }}"), &format!("docker: {{ {user} }}")).1;
+    let open = "network_overrides: { terminal: bridge }";
+    assert_eq!(network("network: none", open), ContainerNetwork::None);
+    assert_eq!(network("network: bridge", "network_overrides: { terminal: none }"), ContainerNetwork::None);
+    assert_eq!(network("", open), ContainerNetwork::Bridge);
 }
 
 #[test]

@@ -385,9 +385,9 @@ impl ContainersLayer {
     /// Of an untrusted file a category's own network is compared with what holds for the category, also where that is
     /// the network of all.
     fn apply_network(&self, held: &mut ContainerSettings, voice: Voice, findings: &mut Findings) {
-        // What an operator says of all is also meant for categories an earlier file named.
+        // What an operator says of all is also meant for categories an earlier file opened.
         if voice == Voice::Trusted && self.network.is_some() {
-            held.network_overrides.clear();
+            held.network_overrides.retain(|_, own| own.value == ContainerNetwork::None);
         }
         for (category, said) in &self.network_overrides {
             let mut own = held.network_overrides.get(category).unwrap_or(&held.network).clone();

@@ -75,10 +75,11 @@ impl Backend {
 }
 
 impl Sandboxing {
-    /// Puts the words of a later file over this one's. What it says of all is also meant for categories this one named.
+    /// Puts the words of a later file over this one's. What it says of all is also meant for categories this one named; only
+    /// what this one denied stays denied.
     pub(super) fn merge(&mut self, later: Self) {
         if later.default.is_some() {
-            self.overrides.clear();
+            self.overrides.retain(|_, said| said.backend.value == Backend::DenyAll);
         }
         self.default = later.default.or(self.default.take());
         self.overrides.extend(later.overrides);

@@ -219,7 +219,7 @@ fn on_a_terminal() {
             terminal.write(b"hello\n").expect("typed");
             until("ready", &mut *terminal);
             terminal.write(b"\x03").expect("typed");
-            until("stopped", &mut *terminal);
+            until("stopped\r\n", &mut *terminal);
             while terminal.read(Duration::from_millis(50)).expect("the terminal").is_some() {}
             let ended = terminal.end().expect("its end").ending;
             (said, ended)
