@@ -389,6 +389,16 @@ fn tools_that_start_no_programs_are_held_to_the_terms_of_containers() {
     assert_eq!(decide("http://a.example/"), "deny", "another port is another host");
 }
 
+/// Whoever may talk to the daemon has the machine, so its socket is hidden also where it lies in the workspace.
+#[test]
+fn programs_do_not_see_the_daemons_socket() {
+    let Some(docked) = Docked::new("") else { return };
+    let socket = docked.bench.workspace().join("docker.sock");
+    let _daemon = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    docked.config("{ terminal: subprocess }", &format!("    host: unix://{}\n", socket.display()));
+    assert_eq!(docked.says("test -S docker.sock && echo seen || echo hidden"), "hidden");
+}
+
 // ---- the life of containers ----
 
 #[test]
