@@ -19,7 +19,7 @@ use std::{
 
 use toolgate_contract::{Ending, Files, Job, JobLimits, Needs, Ran, Receipt, TerminalSize};
 use toolgate_gate::Permit;
-use toolgate_sandbox::{Io, Room, RoomLimits, RoomSpec, Source, Terminal, worker::WorkerRoom};
+use toolgate_sandbox::{Io, Room, RoomError, RoomLimits, RoomSpec, Source, Terminal, worker::WorkerRoom};
 
 /// Whom the worker runs as where the test may choose.
 const NOBODY: u32 = 65_532;
@@ -269,10 +269,11 @@ fn everything_ends_with_the_worker() {
     let mark = bench.mark("orphan");
     let job = sh("trap '' TERM; exec sleep 1000", &mark);
     thread::scope(|scope| {
-        let lost = scope.spawn(|| bench.room.run(&permit(), &job, quiet()).unwrap().ending);
+        let lost = scope.spawn(|| bench.room.run(&permit(), &job, quiet()).map(|ran| ran.ending));
         assert!(eventually(|| !processes_with(&mark).is_empty()));
         bench.worker.kill().unwrap();
-        assert_eq!(lost.join().unwrap(), Ending::RoomLost);
+        // Whether the word that it began came through in time is a matter of chance.
+        assert!(matches!(lost.join().unwrap(), Ok(Ending::RoomLost) | Err(RoomError::Lost(_))));
     });
     // What had left the program's side would be the container's to end; here there is none.
     assert!(eventually(|| processes_with(&mark).is_empty()));
