@@ -269,11 +269,11 @@ fn the_workspace_is_what_the_spec_says() {
     let Some(bench) = Bench::new() else { return };
     let path = bench.workspace();
     let seen = bench.dir.path().join("seen");
-    for dir in [&seen, &path.join("deep"), &path.join("deep/kept"), &path.join("secret-dir")] {
+    for dir in [&seen, &path.join("deep"), &path.join("deep/kept"), &path.join("secret-dir"), &path.join("vault")] {
         fs::create_dir(dir).unwrap();
         fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
     }
-    for file in ["deep/kept/file", "secret-dir/file", "closed", "open"] {
+    for file in ["deep/kept/file", "secret-dir/file", "vault/id", "closed", "open"] {
         fs::write(path.join(file), "text").unwrap();
         fs::set_permissions(path.join(file), fs::Permissions::from_mode(0o666)).unwrap();
     }
@@ -285,7 +285,7 @@ fn the_workspace_is_what_the_spec_says() {
             protected: vec!["deep/kept".into(), "not-there".into()],
         }),
         visible: vec![seen.clone()],
-        hidden: vec![path.join("secret-dir")],
+        hidden: vec![path.join("secret-dir"), path.join("vault/id")],
         closed: vec![path.join("closed")],
         ..RoomSpec::bare()
     };
@@ -308,6 +308,7 @@ fn the_workspace_is_what_the_spec_says() {
         "rm closed",
         "chmod 666 closed",
         "ls secret-dir/file",
+        "mv vault other",
         "mkdir secret-dir/x",
     ] {
         check(&format!("{attack} 2>/dev/null && echo done; true"), "");
