@@ -1,7 +1,8 @@
-//! A Docker daemon for the tests: the machine's own, or one that lives as long as this run.
+//! A Docker daemon for the tests: the machine's own, or one that lives as long as this run. And Podman's service, always our
+//! own.
 
 use std::{
-    os::unix::net::UnixStream,
+    os::unix::{fs::MetadataExt as _, net::UnixStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -26,6 +27,8 @@ pub(crate) struct Daemon {
 struct Own {
     process: Child,
     dir: PathBuf,
+    /// What is run once it has ended, and before its directory goes.
+    then: Vec<Command>,
 }
 
 /// Finds a daemon, or starts one as root.
@@ -36,19 +39,62 @@ pub(crate) fn daemon() -> Result<Daemon, String> {
         return Ok(Daemon { socket: SYSTEM.into(), _own: None });
     }
     peers::have("dockerd", &["docker.io"])?;
-    let dir = std::env::temp_dir().join(format!("toolgate-docker-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let own = Own { process: start(&dir)?, dir: dir.clone() };
-    let socket = dir.join("docker.sock");
-    for _ in 0..300 {
-        if answers(&socket) {
-            return Ok(Daemon { socket, _own: Some(own) });
-        }
-        thread::sleep(Duration::from_millis(100));
+    let dir = own_dir("docker")?;
+    let own = Own { process: start(&dir)?, dir, then: Vec::new() };
+    let none = |last| {
+        format!("no Docker daemon: {SYSTEM} does not answer this user, and a daemon of our own did not start: {last}")
+    };
+    own.answering("docker.sock").map_err(none)
+}
+
+/// Starts Podman's service as root, with images and containers of its own: the machine's are not touched.
+pub(crate) fn podman() -> Result<Daemon, String> {
+    peers::have("busybox", &["busybox-static"])?;
+    peers::have("podman", &["podman", "catatonit"])?;
+    peers::have("catatonit", &["catatonit"])?;
+    if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        return Err("no Podman: its service is started as root, for containers whose memory can be limited".into());
     }
-    let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
-    let last = log.lines().last().unwrap_or("it says nothing").to_owned();
-    Err(format!("no Docker daemon: {SYSTEM} does not answer this user, and a daemon of our own did not start: {last}"))
+    let dir = own_dir("podman")?;
+    let podman = |last: &[&str]| {
+        let mut podman = Command::new("setpriv");
+        podman.args(["--pdeathsig", "TERM", "podman", "--cgroup-manager", "cgroupfs"]).current_dir(&dir);
+        podman.arg("--root").arg(dir.join("data")).arg("--runroot").arg(dir.join("run")).args(last);
+        podman.stdin(Stdio::null()).stdout(Stdio::null());
+        podman
+    };
+    let log = std::fs::File::create(dir.join("log")).map_err(|error| error.to_string())?;
+    let address = format!("unix://{}", dir.join("podman.sock").display());
+    let mut service = podman(&["system", "service", "--time=0", &address]);
+    let process = service.stderr(log).spawn().map_err(|error| format!("podman did not start: {error}"))?;
+    // Its containers do not end with it, and it leaves its images mounted.
+    let mut unmount = Command::new("umount");
+    unmount.arg("--quiet").arg(dir.join("data/overlay"));
+    let then = vec![podman(&["rm", "--all", "--force"]), unmount];
+    let own = Own { process, dir, then };
+    own.answering("podman.sock").map_err(|last| format!("no Podman: its service did not start: {last}"))
+}
+
+/// A directory for a daemon of ours.
+fn own_dir(name: &str) -> Result<PathBuf, String> {
+    let dir = std::env::temp_dir().join(format!("toolgate-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    Ok(dir)
+}
+
+impl Own {
+    /// The daemon once it answers, or the last it says.
+    fn answering(self, socket: &str) -> Result<Daemon, String> {
+        let socket = self.dir.join(socket);
+        for _ in 0..300 {
+            if answers(&socket) {
+                return Ok(Daemon { socket, _own: Some(self) });
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        Err(log.lines().last().unwrap_or("it says nothing").to_owned())
+    }
 }
 
 /// A daemon that changes nothing on this machine but the bridges tests ask for, and that ends when we do, however we do.
@@ -78,6 +124,11 @@ impl Drop for Own {
         let id = self.process.id().to_string();
         if run(Command::new("kill").arg(&id)).is_ok() {
             let _ = self.process.wait();
+        }
+        for command in &mut self.then {
+            if let Err(why) = run(command) {
+                eprintln!("{why}");
+            }
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }

@@ -66,7 +66,7 @@ const SUITES: &[Suite] = &[
 ];
 
 /// Everything that needs this repository, `ip` for the networks some tests make, and for rooms that are containers a
-/// Docker daemon and what makes images.
+/// Docker daemon, Podman, and what makes images.
 fn tests() -> Ended {
     let worker = match docker::worker(false) {
         Ok(worker) => worker,
@@ -79,9 +79,11 @@ fn tests() -> Ended {
         }
     }
     let daemon = docker::daemon().inspect_err(|why| eprintln!("{why}")).ok();
+    let podman = docker::podman().inspect_err(|why| eprintln!("{why}")).ok();
     let with_daemon = |mut tests: Command| {
         tests.env("TOOLGATE_TEST_WORKER", &worker);
         tests.envs(daemon.as_ref().map(|daemon| ("TOOLGATE_TEST_DOCKER", &daemon.socket)));
+        tests.envs(podman.as_ref().map(|podman| ("TOOLGATE_TEST_PODMAN", &podman.socket)));
         suite::passes(&mut tests)
     };
     if cargo(&["nextest", "--version"]).output().is_ok_and(|out| out.status.success()) {
@@ -95,8 +97,8 @@ fn tests() -> Ended {
             "-E",
             "not test(/^peer_/)",
         ]));
-        match (ran, untried()) {
-            (Ended::Passed, untried) if !untried.is_empty() => Ended::PassedBut(untried),
+        match (ran, remarks()) {
+            (Ended::Passed, remarks) if !remarks.is_empty() => Ended::PassedBut(remarks),
             (ran, _) => ran,
         }
     } else {
@@ -114,16 +116,25 @@ fn tests() -> Ended {
     }
 }
 
-/// The reasons tests gave for what they could not try on this machine, each with how often it was given. Nextest keeps what
-/// passing tests say (`.config/nextest.toml`).
-fn untried() -> Vec<String> {
+/// The reasons tests gave for what they could not try on this machine, each with how often it was given, and the tests that
+/// passed only when they were tried again. Nextest keeps what passing tests say (`.config/nextest.toml`).
+fn remarks() -> Vec<String> {
     let report = std::fs::read_to_string(suite::root().join("target/nextest/default/junit.xml")).unwrap_or_default();
     let mut reasons = BTreeMap::new();
-    for reason in report.lines().filter_map(|line| line.split_once("SKIPPED: ")) {
-        let reason: String = reason.1.split("&#10;").next().unwrap_or_default().chars().take(300).collect();
-        *reasons.entry(reason).or_insert(0) += 1;
+    let mut test = "";
+    for line in report.lines() {
+        if let Some((_, named)) = line.split_once("<testcase name=\"") {
+            test = named.split('"').next().unwrap_or_default();
+        }
+        if let Some((_, reason)) = line.split_once("SKIPPED: ") {
+            let reason: String = reason.split("&#10;").next().unwrap_or_default().chars().take(300).collect();
+            *reasons.entry(format!("SKIPPED    {reason}")).or_insert(0) += 1;
+        }
+        if line.contains("<flakyFailure") {
+            *reasons.entry(format!("TWICE      `{test}` passed only when it was tried again")).or_insert(0) += 1;
+        }
     }
-    reasons.into_iter().map(|(reason, times)| format!("{times} x {reason}")).collect()
+    reasons.into_iter().map(|(reason, times)| format!("{reason} ({times} x)")).collect()
 }
 
 /// The official MCP client of one language against the built binary.
