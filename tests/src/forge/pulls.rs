@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{
-    http::{Reply, Request},
-    repository::Repositories,
-};
+use super::repository::Repositories;
+use crate::http::{Reply, Request};
 
 /// The pull requests of all repositories, in the order they were opened.
 #[derive(Debug, Default)]

@@ -8,10 +8,8 @@ use std::{
     thread,
 };
 
-use super::{
-    http::{Reply, Request},
-    text,
-};
+use super::text;
+use crate::http::{Reply, Request};
 
 #[derive(Debug)]
 pub(super) struct Repositories {

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as git and an API client need: one request, one answer, then the connection ends.
+//! As much of HTTP/1.1 as the servers of these tests need: one request, one answer, then the connection ends.
 
 use std::{
     collections::BTreeMap,
@@ -12,18 +12,18 @@ const LONGEST_HEAD: usize = 64 << 10;
 const LONGEST_BODY: usize = 64 << 20;
 
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) method: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
     /// As it was written, still encoded.
-    pub(super) path: String,
-    pub(super) query: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
     headers: BTreeMap<String, String>,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
     /// The next request; none where the visitor left without a word.
-    pub(super) fn read(stream: &mut (impl Read + Write)) -> io::Result<Option<Self>> {
+    pub(crate) fn read(stream: &mut (impl Read + Write)) -> io::Result<Option<Self>> {
         let Some(head) = read_head(stream)? else { return Ok(None) };
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
@@ -47,17 +47,22 @@ impl Request {
         Ok(Some(request))
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    /// By name in small letters.
+    pub(crate) fn headers(&self) -> &BTreeMap<String, String> {
+        &self.headers
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 
     /// Path and query.
-    pub(super) fn target(&self) -> String {
+    pub(crate) fn target(&self) -> String {
         if self.query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, self.query) }
     }
 
     /// A part of the query. Only for values that need no decoding.
-    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.query
             .split('&')
             .filter_map(|part| part.split_once('='))
@@ -66,7 +71,7 @@ impl Request {
     }
 
     /// The body as JSON; null where it is none.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
@@ -129,34 +134,34 @@ fn read_exactly(stream: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 }
 
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
-    pub(super) fn json(status: u16, body: &Value) -> Self {
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type".into(), "application/json;charset=utf-8".into())];
         Self { status, headers, body: body.to_string().into_bytes() }
     }
 
     /// What went wrong, the way Forgejo says it.
-    pub(super) fn says(status: u16, message: &str) -> Self {
+    pub(crate) fn says(status: u16, message: &str) -> Self {
         Self::json(status, &json!({ "message": message, "url": "https://forge.test/api/swagger" }))
     }
 
-    pub(super) fn empty(status: u16) -> Self {
+    pub(crate) fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
 
     #[must_use]
-    pub(super) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    pub(super) fn write(&self, stream: &mut impl Write, head_only: bool) -> io::Result<()> {
+    pub(crate) fn write(&self, stream: &mut impl Write, head_only: bool) -> io::Result<()> {
         let mut head =
             format!("HTTP/1.1 {} -\r\nContent-Length: {}\r\nConnection: close\r\n", self.status, self.body.len());
         for (name, value) in &self.headers {
