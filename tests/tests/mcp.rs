@@ -518,11 +518,12 @@ fn peer_typescript() {
     peer(Command::new("node").arg(script).arg(PathBuf::from(modules)));
 }
 
-/// Runs a client to its end; it takes the binary, a workspace and a data directory.
+/// Runs a client to its end, over stdio; it takes a workspace, the binary and a data directory.
 #[track_caller]
 fn peer(command: &mut Command) {
     let bench = Bench::new();
-    let output = command.arg(bin()).arg(bench.workspace()).arg(bench.data()).output().expect("the client starts");
+    let output =
+        command.arg("stdio").arg(bench.workspace()).arg(bin()).arg(bench.data()).output().expect("the client starts");
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}\n{}\n{}", output.status, said(&output.stdout), said(&output.stderr));
 }

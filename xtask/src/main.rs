@@ -63,9 +63,9 @@ const SUITES: &[Suite] = &[
     Suite { name: "tests", run: tests },
     Suite { name: "doc tests", run: || suite::passes(&mut cargo(&["test", "--workspace", "--doc", "--quiet"])) },
     Suite { name: "licences and bans", run: deny },
-    Suite { name: "python peer", run: || peer(peers::python(), "mcp", "peer_python") },
-    Suite { name: "typescript peer", run: || peer(peers::typescript(), "mcp", "peer_typescript") },
-    Suite { name: "inspector", run: || peer(peers::inspector(), "peers", "peer_inspector") },
+    Suite { name: "python peer", run: || peer(peers::python(), "peer_python") },
+    Suite { name: "typescript peer", run: || peer(peers::typescript(), "peer_typescript") },
+    Suite { name: "inspector", run: || peer(peers::inspector(), "peer_inspector") },
     Suite { name: "conformance", run: conformance::check },
     Suite { name: "console in a browser", run: browser },
 ];
@@ -143,10 +143,11 @@ fn remarks() -> Vec<String> {
 }
 
 /// Tests with something official of MCP beside the built binary.
-fn peer(installed: Result<peers::Places, String>, file: &str, test: &str) -> Ended {
+fn peer(installed: Result<peers::Places, String>, test: &str) -> Ended {
     let with = |places: peers::Places| {
         // The same packages as above, so that nothing is built again with other features.
-        let mut tests = cargo(&["test", "--workspace", "--exclude", "toolgate-browser", "--test", file, test]);
+        let mut tests = cargo(&["test", "--workspace", "--exclude", "toolgate-browser", "--test", "mcp"]);
+        tests.args(["--test", "peers", test]);
         suite::passes(tests.envs(places))
     };
     installed.map_or_else(Ended::Skipped, with)

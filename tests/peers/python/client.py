@@ -1,6 +1,7 @@
 """The official Python client against Toolgate, in both eras of the protocol.
 
-usage: client.py TOOLGATE WORKSPACE DATA_DIR
+usage: client.py stdio WORKSPACE TOOLGATE DATA_DIR
+       client.py http WORKSPACE URL TOKEN
 
 Every deviation is an exception, and an exception is a non-zero exit status. The client itself holds each result against
 the output schema of its tool, so a result that does not fit fails here too.
@@ -11,7 +12,9 @@ import os
 import sys
 from pathlib import Path
 
+import httpx2
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 TOOLS = {
     "calculator", "convert_temperature", "delete", "echo", "edit", "find", "generate_password", "generate_uuid",
@@ -91,21 +94,31 @@ async def check_many(client: Client) -> None:
     expect([result.content[0].text for result in results] == texts, "every answer went to its call")
 
 
-async def main() -> None:
-    toolgate, workspace, data = sys.argv[1:]
+def over_stdio(workspace: str, toolgate: str, data: str) -> StdioServerParameters:
     env = {"PATH": os.environ["PATH"], "HOME": data, "TOOLGATE_DATA_DIR": data}
-    server = StdioServerParameters(command=toolgate, args=["serve", "--stdio"], env=env, cwd=workspace)
+    return StdioServerParameters(command=toolgate, args=["serve", "--stdio"], env=env, cwd=workspace)
+
+
+def over_http(_workspace: str, url: str, token: str):
+    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    return streamable_http_client(url, http_client=http)
+
+
+async def main() -> None:
+    way, *place = sys.argv[1:]
+    workspace = Path(place[0])
     for mode, version in [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")]:
+        server = {"stdio": over_stdio, "http": over_http}[way](*place)
         async with Client(server, mode=mode, read_timeout_seconds=30) as client:
             expect(client.protocol_version == version, (mode, client.protocol_version))
             await check_tools(client)
             if mode != "2026-07-28":
                 expect(client.server_info.name == "toolgate", client.server_info)
                 expect(bool(client.instructions), "instructions")
-            await check_calls(client, Path(workspace), mode)
+            await check_calls(client, workspace, mode)
             await check_errors(client)
             await check_many(client)
-        print(f"python client, mode {mode}: ok")
+        print(f"python client over {way}, mode {mode}: ok")
 
 
 asyncio.run(main())
