@@ -93,10 +93,11 @@ struct Run {
 
 impl Run {
     fn of(node: &Path, suite: &Path, subject: &Subject, revision: &'static str) -> Result<Self, String> {
+        let expected = expected(subject)?;
         let server = Server::start((subject.command)())?;
         let mut run = Command::new(node);
         run.arg(suite).args(["server", "--url", &server.url, "--requirements", revision, "--expected-failures"]);
-        run.arg(root().join("docs/conformance").join(subject.name).with_extension("yaml"));
+        run.arg(expected);
         let ran = run.stderr(Stdio::inherit()).output().map_err(|error| format!("the suite did not start: {error}"))?;
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
         if !ran.status.success() {
@@ -115,6 +116,16 @@ impl Run {
     fn score(&self) -> (usize, usize) {
         let passed = |name: &&String| self.scenarios.get(*name).is_some_and(|(passed, all)| passed == all);
         (self.required.iter().filter(passed).count(), self.required.len())
+    }
+}
+
+/// The list of what may fail. Each line of it says why.
+fn expected(subject: &Subject) -> Result<PathBuf, String> {
+    let path = root().join("docs/conformance").join(subject.name).with_extension("yaml");
+    let list = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    match list.lines().find(|line| line.starts_with("  - ") && !line.contains(" # ")) {
+        Some(line) => Err(format!("{}: no reason is given for `{}`", path.display(), line.trim())),
+        None => Ok(path),
     }
 }
 
