@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use toolgate_contract::{Ending, Files, Job, JobLimits, Needs};
 use toolgate_gate::Permit;
-use toolgate_sandbox::{Backend as _, DockerBackend, DockerSettings, Furnisher, Io, Room, RoomSpec};
+use toolgate_sandbox::{Backend as _, DockerBackend, DockerSettings, Io, Room, RoomSpec};
 
 /// How much faster a warm call is meant to be than `docker exec`, at least.
 const WARM_TARGET: f64 = 10.0;
@@ -69,25 +69,10 @@ struct Row {
 
 pub(crate) fn measure(options: &Options) -> anyhow::Result<Report> {
     let dir = tempfile::tempdir()?;
-    let settings = DockerSettings {
-        socket: options.socket.clone(),
-        image: options.image.clone(),
-        worker: options.worker.canonicalize().context("the worker")?,
-        memory_limit: 512 << 20,
-        cpu_limit: 1_000_000_000,
-        pids_limit: 64,
-        tmpfs_size: 64 << 20,
-        auto_remove: true,
-        runtime: None,
-        dns_allowed: true,
-        loopback_allowed: true,
-        furnisher: Furnisher::ByRights,
-        sidecar_memory: 64 << 20,
-        sidecar_cpu: 500_000_000,
-        sidecar_pids: 32,
-        sidecar_tmpfs: 8 << 20,
-        log_shipping: None,
-    };
+    let worker = options.worker.canonicalize().context("the worker")?;
+    let mut settings = DockerSettings::new(&options.socket, &options.image, worker);
+    // Docker's own commands ship nothing either.
+    settings.log_shipping = None;
     let backend = DockerBackend::open(dir.path(), settings)?;
     let open = || backend.open(&RoomSpec::bare(), "bench");
     let peer = Peer::start(options)?;

@@ -6,8 +6,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -126,6 +129,86 @@ fn without_mmdebstrap_the_package_is_named() {
     let ran = Ran::of(command.env("PATH", bench.home())).exits(3);
     assert!(ran.stderr.contains("error[no_mmdebstrap]") && ran.stderr.contains("apt-get install mmdebstrap"), "{ran}");
     assert_eq!((left_in(&scratch), left_in(&bench.workspace())), (vec![], vec![]));
+}
+
+/// A directory of programs that are found before all others.
+fn programs(bench: &Bench, scripts: &[(&str, &str)]) -> OsString {
+    let dir = bench.outside().join("programs");
+    fs::create_dir_all(&dir).unwrap();
+    for (name, script) in scripts {
+        fs::write(dir.join(name), format!("#!/bin/sh\n{script}")).unwrap();
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let usual = env::var_os("PATH").unwrap_or_default();
+    env::join_paths([dir].into_iter().chain(env::split_paths(&usual))).unwrap()
+}
+
+#[test]
+fn a_user_without_ids_to_give_away_builds_nothing() {
+    let bench = Bench::new();
+    let (command, scratch) = build(&bench, &["base", "--output", "base.tar"]);
+    let path = programs(&bench, &[("mmdebstrap", "echo 1.5"), ("unshare", "exit 1")]);
+    let mut command = as_ordinary_user(&bench, command);
+    let ran = Ran::of(command.env("PATH", path)).exits(3);
+    assert!(ran.stderr.contains("error[image_needs_root]") && ran.stderr.contains("/etc/subuid"), "{ran}");
+    assert_eq!((left_in(&scratch), left_in(&bench.workspace())), (vec![], vec![]));
+}
+
+/// The same command, by somebody who is not root.
+fn as_ordinary_user(bench: &Bench, command: Command) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return command;
+    }
+    let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(bench.outside()).status();
+    assert!(owned.unwrap().success());
+    // It may lie where only root gets to.
+    let copy = bench.outside().join("toolgate");
+    fs::copy(command.get_program(), &copy).unwrap();
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy).args(command.get_args());
+    other.current_dir(bench.workspace()).env_clear().stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        other.env(name, value.unwrap_or_default());
+    }
+    other
+}
+
+/// A proxy may have a password, and arguments of a program are seen by everybody on the machine.
+#[test]
+fn what_leads_to_the_mirrors_is_not_among_the_arguments() {
+    const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    if !Path::new(KEYS).is_file() {
+        return skipped("install debian-archive-keyring to run this test");
+    }
+    let bench = Bench::new();
+    recipe(&bench, "small:1");
+    let (mut command, _) = build(&bench, &["./small.yaml", "--output", "small.tar"]);
+    let seen = bench.outside().join("seen");
+    fs::create_dir_all(seen.join("root/etc/apt/apt.conf.d")).unwrap();
+    // Does with its hook what the real one would do, and then fails.
+    let made = format!(
+        "cd {} || exit 1\n[ \"$1\" = --version ] && exit 0\nprintf '%s\\n' \"$@\" > arguments\nenv > variables\n\
+         for word; do case $word in --setup-hook=*) sh -c \"${{word#--setup-hook=}}\" exec root;; esac; done\nexit 1\n",
+        seen.display()
+    );
+    let setting = r#"Acquire::http::Proxy "http://somebody:open-sesame@proxy:3142";"#;
+    let path = programs(
+        &bench,
+        &[
+            ("mmdebstrap", &made),
+            ("unshare", "exit 0"),
+            ("apt-config", &format!("cat <<'END'\n{setting}\nEND\n")),
+            ("apt-get", "printf 'http://m/debian\\ttrixie\\tDebian\\n'"),
+        ],
+    );
+    let ran = Ran::of(command.env("PATH", path)).exits(1);
+    assert!(ran.stderr.contains("error[image_build_failed]") && !ran.stderr.contains("open-sesame"), "{ran}");
+    let told = |file: &str| fs::read_to_string(seen.join(file)).unwrap();
+    assert!(told("arguments").contains("http://m/debian trixie main"), "{}", told("arguments"));
+    assert!(!told("arguments").contains("open-sesame") && !told("variables").contains("open-sesame"));
+    let kept = seen.join("root/etc/apt/apt.conf.d/98toolgate");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), format!("{setting}\n"));
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

@@ -24,8 +24,8 @@ use toolgate_contract::{
 use toolgate_gate::{Agent, Constraints, NetworkMode, Permit};
 use toolgate_guard::shell::profiles::Profile;
 use toolgate_sandbox::{
-    Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, Lease, Lifecycle, Monotonic, Opening, Owner, Pool,
-    PoolSize, Pooled, ProcessBackend, RoomLimits, RoomSpec, Rooms, TierChoice, WorkspaceMode, WorkspaceSpec, ids,
+    Backend, DockerBackend, DockerSettings, Egress, Io, Lease, Lifecycle, Monotonic, Opening, Owner, Pool, PoolSize,
+    Pooled, ProcessBackend, RoomLimits, RoomSpec, Rooms, TierChoice, WorkspaceMode, WorkspaceSpec, ids,
 };
 use toolgate_tools::{Programs, Seen, StopFlag};
 
@@ -48,10 +48,6 @@ const FAREWELL: Duration = Duration::from_secs(30);
 
 /// Where a daemon listens, unless whoever opens the runtime knows better.
 const SOCKET: &str = "/var/run/docker.sock";
-
-/// What serves a container's way out gets this much memory, and this much of a processor, in billionths of one.
-const SIDECAR_MEMORY: u64 = 64 << 20;
-const SIDECAR_CPU: u64 = 500_000_000;
 
 /// What in every workspace is executed by somebody else later: an agent that could write it would act with that
 /// somebody's rights.
@@ -330,10 +326,8 @@ fn close(backends: Vec<(&'static str, Arc<Rooms>)>, patience: Duration) {
 
 /// How containers are made, as the backend takes it.
 pub fn docker_settings(settings: &ContainerSettings) -> DockerSettings {
+    let socket = settings.host.clone().unwrap_or_else(|| SOCKET.into());
     DockerSettings {
-        socket: settings.host.clone().unwrap_or_else(|| SOCKET.into()),
-        image: settings.image.clone(),
-        worker: settings.worker.clone().unwrap_or_default(),
         memory_limit: settings.memory_limit,
         cpu_limit: settings.cpu_limit,
         pids_limit: settings.pids_limit,
@@ -342,12 +336,10 @@ pub fn docker_settings(settings: &ContainerSettings) -> DockerSettings {
         runtime: settings.runtime.clone(),
         dns_allowed: settings.dns_allowed,
         loopback_allowed: settings.loopback_allowed,
-        furnisher: Furnisher::default(),
-        sidecar_memory: SIDECAR_MEMORY,
-        sidecar_cpu: SIDECAR_CPU,
         sidecar_pids: settings.sidecar_pids_limit,
         sidecar_tmpfs: settings.sidecar_tmpfs_size,
         log_shipping: settings.log_shipping.shipping(),
+        ..DockerSettings::new(socket, &settings.image, settings.worker.clone().unwrap_or_default())
     }
 }
 

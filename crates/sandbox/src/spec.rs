@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -51,6 +51,12 @@ impl RoomSpec {
             tier: TierChoice::Best,
             accepted_gaps: BTreeSet::new(),
         }
+    }
+
+    /// Does a path of the machine lie in what of the machine is seen in it?
+    pub(crate) fn shows(&self, path: &Path) -> bool {
+        let mut shown = self.visible.iter().chain(self.workspace.iter().map(|workspace| &workspace.path));
+        shown.any(|shown| path.starts_with(shown))
     }
 
     /// The hash of all of it.

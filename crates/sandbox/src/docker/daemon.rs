@@ -36,6 +36,8 @@ use crate::room::RoomError;
 
 /// How long the daemon may take for one answer, in seconds.
 const PATIENCE: u64 = 60;
+/// Between two questions whether something is gone.
+const MOMENT: Duration = Duration::from_millis(20);
 /// The version whose calls are used; a newer daemon is asked for a newer one.
 const VERSION: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
@@ -169,16 +171,21 @@ impl Daemon {
         matches!(heard, Ok(Ok(Some(_))))
     }
 
-    /// Ends a container and removes it. One that is gone, or going, is what was wanted.
+    /// Ends a container and removes it. One that is gone is what was wanted, and one the daemon is removing by itself is
+    /// waited for: whoever asked counts on it that nothing is left.
     pub(super) fn remove(&self, container: &str) -> Result<(), RoomError> {
         let container = container.to_owned();
         let options = RemoveContainerOptions { force: true, v: true, ..RemoveContainerOptions::default() };
-        let removed =
-            self.ask(move |docker| async move { docker.remove_container(&container, Some(options)).await })?;
-        match removed {
-            Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
-            Err(error) => Err(failed("remove a container", error)),
-        }
+        let removed = self.ask(move |docker| async move {
+            loop {
+                match docker.remove_container(&container, Some(options.clone())).await {
+                    Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(()),
+                    Err(Error::DockerResponseServerError { status_code: 409, .. }) => tokio::time::sleep(MOMENT).await,
+                    answer => return answer,
+                }
+            }
+        })?;
+        removed.map_err(|error| failed("remove a container", error))
     }
 
     /// The containers of a deployment, each with its instance.
@@ -296,5 +303,59 @@ async fn pass_on(attached: AttachContainerResults, far: tokio::net::UnixStream, 
             let _ = tokio::time::timeout(patience, back).await;
         }
         () = &mut back => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader, Write as _},
+        os::unix::net::UnixListener,
+        thread,
+    };
+
+    use super::*;
+
+    /// A daemon that answers whoever asks for its version, as far as `answers` goes, and nobody else.
+    fn stalls(socket: &Path, answers: bool) {
+        let listener = UnixListener::bind(socket).unwrap();
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut head = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                let asked = head.next().unwrap_or_default();
+                let told = match answers {
+                    true if asked.contains("/version") => {
+                        let body = r#"{"Version":"27","ApiVersion":"1.41"}"#;
+                        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+                    }
+                    // A beginning, and never the rest.
+                    true => "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n[".into(),
+                    false => String::new(),
+                };
+                let _ = stream.write_all(told.as_bytes());
+                held.push(stream);
+            }
+        });
+    }
+
+    #[test]
+    fn a_daemon_that_stalls_is_told_as_one_that_does_not_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, answers) in [("silent", false), ("stalls", true)] {
+            let socket = dir.path().join(name);
+            stalls(&socket, answers);
+            let (tell, told) = mpsc::channel();
+            let asked = socket.clone();
+            thread::spawn(move || {
+                let daemon = Daemon::new(&asked).unwrap();
+                let list = |docker: Docker| async move { docker.list_containers(None).await };
+                let _ = tell.send(daemon.ask_within(Duration::from_millis(300), list).map(|_| ()));
+            });
+            // The client's own patience is longer than that, and ends where the answer begins.
+            let fault = Fault::from(told.recv_timeout(Duration::from_secs(PATIENCE / 2)).unwrap().unwrap_err());
+            assert_eq!(fault.code, "docker_unavailable", "{name}");
+            assert!(fault.message.contains(&*socket.to_string_lossy()), "{name}: {}", fault.message);
+        }
     }
 }

@@ -25,6 +25,12 @@ pub struct LogShipping {
     pub raw: bool,
 }
 
+impl Default for LogShipping {
+    fn default() -> Self {
+        Self { collection_timeout: Duration::from_secs(2), max_bytes: 1 << 20, raw: false }
+    }
+}
+
 /// The log of one container.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -212,6 +218,7 @@ mod tests {
     #[test]
     fn whoever_waits_is_told_of_the_end_and_does_not_wait_for_ever() {
         let (log, ear) = log(10);
+        assert_eq!([log.patience(), ear.patience()], [Duration::from_secs(60); 2], "no longer than the settings say");
         log.await_end(Instant::now());
         assert!(!log.kept().has_ended);
         let waits = std::thread::spawn({

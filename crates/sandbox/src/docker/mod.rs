@@ -9,6 +9,7 @@
 //! the room before it has run anything.
 
 mod container;
+mod covered;
 mod daemon;
 mod egress;
 mod image;
@@ -102,6 +103,31 @@ pub(crate) struct House {
     data: PathBuf,
     daemon: Daemon,
     registry: Registry,
+}
+
+impl DockerSettings {
+    /// Containers as they are where nobody says otherwise: of this image on the daemon behind `socket`, with this worker.
+    pub fn new(socket: impl Into<PathBuf>, image: impl Into<String>, worker: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+            image: image.into(),
+            worker: worker.into(),
+            memory_limit: 512 << 20,
+            cpu_limit: 1_000_000_000,
+            pids_limit: 64,
+            tmpfs_size: 64 << 20,
+            auto_remove: true,
+            runtime: None,
+            dns_allowed: true,
+            loopback_allowed: true,
+            furnisher: Furnisher::default(),
+            sidecar_memory: 64 << 20,
+            sidecar_cpu: 500_000_000,
+            sidecar_pids: 32,
+            sidecar_tmpfs: 8 << 20,
+            log_shipping: Some(LogShipping::default()),
+        }
+    }
 }
 
 impl DockerBackend {

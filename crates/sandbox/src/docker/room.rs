@@ -17,6 +17,7 @@ use toolgate_gate::Permit;
 use super::{
     House,
     container::{Cover, PRIVATE, Role, Wanted, limits},
+    covered::Covered,
     daemon::Started,
     egress::{self, WayOut},
     log::{About, Log},
@@ -50,6 +51,7 @@ pub(super) struct DockerRoom {
     removed: AtomicBool,
     note: Mutex<Option<RoomNote>>,
     placeholders: Option<Placeholders>,
+    covered: Covered,
     whose: Mutex<Ids>,
     jobs: AtomicU64,
     /// None before it runs, and where nobody wants to know what it says about itself.
@@ -76,6 +78,7 @@ impl DockerRoom {
         let noted = house.registry.note(&id, owner, CONTAINER, &spec, put);
         let note = noted.map_err(RoomError::step("write down that a room is made"))?;
         let dir = house.registry.dir().join(&id);
+        let covered = Covered::look(&spec);
         let mut covers = make_covers(&dir, &spec).map_err(RoomError::step("cover what is hidden"))?;
         if spec.egress.opening().is_some() {
             covers.push(egress::name_server(&dir).map_err(RoomError::step("name a name server"))?);
@@ -112,6 +115,7 @@ impl DockerRoom {
             removed: AtomicBool::new(false),
             note: Mutex::new(Some(note)),
             placeholders,
+            covered,
             whose: Mutex::new(whose),
             jobs: AtomicU64::new(0),
             log: None,
@@ -172,6 +176,9 @@ impl DockerRoom {
     fn inside(&self) -> Result<&WorkerRoom, RoomError> {
         if !self.has_its_way_out() {
             return Err(RoomError::Lost("its way out is shut".into()));
+        }
+        if !self.covered.is_unchanged() {
+            return Err(RoomError::Lost("what is hidden in it was replaced on the machine".into()));
         }
         self.inside.as_ref().ok_or_else(|| RoomError::Lost("it was closed".into()))
     }
@@ -262,7 +269,7 @@ impl Room for DockerRoom {
     }
 
     fn is_alive(&self) -> bool {
-        self.has_its_way_out() && self.inside.as_ref().is_some_and(Room::is_alive)
+        self.covered.is_unchanged() && self.has_its_way_out() && self.inside.as_ref().is_some_and(Room::is_alive)
     }
 
     fn close(&self) {
@@ -300,7 +307,11 @@ fn check_possible(house: &House, spec: &RoomSpec) -> Result<(), RoomError> {
             "Use the workspace read-only, or use the backend `subprocess` for overlays.",
         );
     }
-    ready::worker(&house.settings.worker)
+    ready::worker(&house.settings.worker)?;
+    match &spec.workspace {
+        Some(workspace) => ready::worker_outside(&house.settings.worker, &workspace.path),
+        None => Ok(()),
+    }
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -327,8 +338,7 @@ fn make_covers(dir: &Path, spec: &RoomSpec) -> io::Result<Vec<Cover>> {
     };
     let (empty, shut) = (make("empty", 0o555)?, make("shut", 0o000)?);
     // What lies in nothing that is shown is not there anyway.
-    let shown = || spec.visible.iter().chain(spec.workspace.iter().map(|workspace| &workspace.path));
-    let is_shown = |path: &&PathBuf| shown().any(|shown| path.starts_with(shown));
+    let is_shown = |path: &&PathBuf| spec.shows(path);
     let hidden = spec.hidden.iter().filter(is_shown).map(|path| (path, &empty));
     let closed = spec.closed.iter().filter(is_shown).map(|path| (path, &shut));
     let mut covers = Vec::new();

@@ -17,7 +17,7 @@ use super::wire::Failure;
 /// Something that is to be mounted at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bound {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     device: (u32, u32),
     inode: u64,
 }
@@ -43,6 +43,14 @@ impl Bound {
         }
     }
 
+    /// Is it still there, or nothing at all? Whoever replaces a file on the machine takes what was mounted on it away.
+    pub(super) fn holds(&self) -> bool {
+        match self.is_mounted() {
+            Ok(found) => found,
+            Err(error) => matches!(error, Errno::NOENT | Errno::NOTDIR),
+        }
+    }
+
     fn is_mounted(&self) -> Result<bool> {
         match look_at(&self.path, ResolveFlags::NO_SYMLINKS) {
             Ok(found) => {
@@ -56,7 +64,7 @@ impl Bound {
 
 /// Is there a directory on the way that this user may not enter, and that is not theirs to open? Then what is below is out
 /// of reach, whatever it is.
-fn is_shut_for_good(path: &Path) -> bool {
+pub(super) fn is_shut_for_good(path: &Path) -> bool {
     let shut = path.ancestors().skip(1).find_map(|above| look_at(above, ResolveFlags::NO_SYMLINKS).ok());
     shut.is_some_and(|shut| shut.stx_uid != rustix::process::geteuid().as_raw())
 }

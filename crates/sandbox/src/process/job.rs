@@ -11,6 +11,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt,
     },
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -25,7 +26,9 @@ use rustix::{
 use toolgate_contract::TerminalSize;
 
 use super::{
+    bound::Bound,
     keeper::Room,
+    landlock,
     program::{self, START_PROGRAM, Taken},
     root, seccomp,
     sys::{self, Aside, Became},
@@ -96,7 +99,7 @@ struct Begun {
 /// Has a process ready behind all walls that waits for an order and becomes its program. `None` when the room is closed.
 fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Option<Begun>, Failure>)> {
     let waited = sys::stand_aside(|| {
-        let walls = program::go_behind_walls(room, None);
+        let walls = program::go_behind_walls(room, &room.landlock, None);
         // An order that was not rehearsed takes longer, and that is all.
         let _ = program::rehearse();
         let Some(job) = Taken::receive(keeper) else { return (None, None) };
@@ -128,8 +131,14 @@ fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Opt
 fn begin(room: &Room, job: &Taken) -> Result<Option<Begun>, Failure> {
     let (master, slave) = job.order.terminal.map(open_terminal).transpose()?.unzip();
     let slave = slave.as_ref().map(AsFd::as_fd);
+    let own_rules = match (room.ground, slave) {
+        // The terminals of its neighbours are where its own is.
+        (Ground::Container, Some(terminal)) => Some(landlock::rules(&room.plan, Some(terminal))?.0),
+        _ => None,
+    };
+    let rules = own_rules.as_ref().unwrap_or(&room.landlock);
     let Aside { pid, left: found, became } =
-        sys::stand_aside(|| program::prepare(room, job, program::go_behind_walls(room, slave), slave))
+        sys::stand_aside(|| program::prepare(room, job, program::go_behind_walls(room, rules, slave), slave))
             .map_err(Failure::at("start a process"))?;
     begun(pid, found, became, master)
 }
@@ -249,13 +258,17 @@ pub(super) fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
         .map_err(Failure::at(format!("limit {resource:?}")))
 }
 
-/// Are the protected names still on their mounts, and closed ones covered? Whoever replaces one on the machine takes the mount away with it.
+/// Are the protected names still on their mounts, and closed and hidden ones covered? Whoever replaces one on the machine
+/// takes the mount away with it, and what is made there under a hidden name has no cover.
 pub(super) fn is_protected(room: &Room) -> bool {
-    let is_closed = match room.ground {
-        Ground::Container => root::is_shut,
-        Ground::Namespaces | Ground::Landlock => root::is_closed,
+    let (is_closed, is_hidden): (fn(&Path) -> bool, fn(&Path) -> bool) = match room.ground {
+        Ground::Container => (root::is_shut, root::is_absent),
+        Ground::Namespaces | Ground::Landlock => (root::is_closed, root::is_hidden),
     };
-    room.protected.iter().all(|path| root::is_read_only(path)) && room.closed.iter().all(|path| is_closed(path))
+    room.protected.iter().all(|path| root::is_read_only(path))
+        && room.closed.iter().all(|path| is_closed(path))
+        && room.hidden.iter().all(|path| is_hidden(path))
+        && room.covers.iter().all(Bound::holds)
 }
 
 /// A terminal of the room's own: the machine's are not seen in it.

@@ -41,6 +41,12 @@ pub(super) struct Room {
     pub(super) protected: Vec<PathBuf>,
     /// Paths that are to be covered.
     pub(super) closed: Vec<PathBuf>,
+    /// Paths that are to be covered with nothing by the room itself, or not to be there.
+    pub(super) hidden: Vec<PathBuf>,
+    /// What somebody else covered such paths with.
+    pub(super) covers: Vec<Bound>,
+    /// What it was made by.
+    pub(super) plan: Plan,
 }
 
 /// The life of a keeper with namespaces: makes what every room has, waits to be told which room, and keeps it.
@@ -173,7 +179,7 @@ fn ready(
     listeners: &[OwnedFd],
     canary: String,
 ) -> Result<Room, Failure> {
-    let (landlock, version) = landlock::rules(plan)?;
+    let (landlock, version) = landlock::rules(plan, None)?;
     let fds: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
     let looked = Looked { landlock: version, ..looked };
     wire::send(socket, &Opened::Ready { looked }, &fds).map_err(Failure::at("say that the room is ready"))?;
@@ -184,7 +190,19 @@ fn ready(
         _ => Vec::new(),
     };
     let closed = plan.spec.closed.clone();
-    Ok(Room { ground: plan.ground, limits: plan.spec.limits, landlock, canary, protected, closed })
+    let covers: Vec<Bound> =
+        plan.bound.iter().filter(|bound| plan.spec.hidden.contains(&bound.path)).cloned().collect();
+    let hidden = match plan.ground {
+        Ground::Namespaces => plan.spec.hidden.clone(),
+        Ground::Container => {
+            let is_bare = |path: &&PathBuf| plan.spec.shows(path) && !covers.iter().any(|cover| cover.path == **path);
+            plan.spec.hidden.iter().filter(is_bare).cloned().collect()
+        }
+        // Nothing that is hidden lies in what is shown.
+        Ground::Landlock => Vec::new(),
+    };
+    let (ground, limits, plan) = (plan.ground, plan.spec.limits, plan.clone());
+    Ok(Room { ground, limits, landlock, canary, protected, closed, hidden, covers, plan })
 }
 
 /// When an init is tried again that could not be started.

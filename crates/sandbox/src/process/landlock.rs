@@ -1,8 +1,9 @@
-//! Landlock rules for a room, made once for the room and put up by every job's process on itself.
+//! Landlock rules for a room, put up by every job's process on itself. They are made once for the room, and again where a
+//! job has something that no other job may have.
 
 use std::{
-    io,
-    os::fd::OwnedFd,
+    fs, io,
+    os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -26,6 +27,9 @@ pub(super) const LEAST: u32 = 3;
 /// The least version that can stand alone: from here on signals and abstract sockets stay in the room.
 pub(super) const LEAST_ALONE: u32 = 6;
 
+/// What may be done with a device.
+const DEVICE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile});
+
 /// What is about processes and machines in `/proc` and harms nobody.
 const PROC: [&str; 8] = [
     "/proc/cpuinfo",
@@ -38,8 +42,8 @@ const PROC: [&str; 8] = [
     "/proc/sys/vm/overcommit_memory",
 ];
 
-/// The rule set for a room, and the version it is written in.
-pub(super) fn rules(plan: &Plan) -> Result<(OwnedFd, u32), Failure> {
+/// The rule set for a room, and the version it is written in. With a terminal it is for the job that has it.
+pub(super) fn rules(plan: &Plan, terminal: Option<BorrowedFd<'_>>) -> Result<(OwnedFd, u32), Failure> {
     let version = sys::landlock_abi().map_err(Failure::at("ask for Landlock"))?;
     let least = match plan.ground {
         // Its jobs share what would keep them apart elsewhere.
@@ -72,7 +76,7 @@ pub(super) fn rules(plan: &Plan) -> Result<(OwnedFd, u32), Failure> {
         }
         None => None,
     };
-    let rules = write(plan, abi, workspace)
+    let rules = write(plan, abi, workspace, terminal)
         .map_err(|error| Failure::at(format!("write Landlock rules: {error}"))(cause(&error)))?;
     rules.map(|fd| (fd, version)).ok_or_else(|| Failure { step: "write Landlock rules".into(), errno: libc::ENOSYS })
 }
@@ -81,6 +85,7 @@ fn write(
     plan: &Plan,
     abi: ABI,
     workspace: Option<(OwnedFd, BitFlags<AccessFs>)>,
+    terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Option<OwnedFd>, RulesetError> {
     let all = AccessFs::from_all(abi);
     let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
@@ -100,6 +105,9 @@ fn write(
     if let Some((dir, access)) = workspace {
         rules = rules.add_rule(PathBeneath::new(dir, access))?;
     }
+    if let Some(terminal) = terminal {
+        rules = rules.add_rule(PathBeneath::new(terminal, DEVICE))?;
+    }
     Ok(rules.into())
 }
 
@@ -112,7 +120,6 @@ fn writing(abi: ABI) -> BitFlags<AccessFs> {
 fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = AccessFs::from_read(abi);
     let write = writing(abi);
-    let device = make_bitflags!(AccessFs::{ReadFile | WriteFile});
     let mut grants: Vec<(PathBuf, BitFlags<AccessFs>)> = Vec::new();
     let mut grant = |path: &Path, access| grants.push((path.to_owned(), access));
 
@@ -126,15 +133,17 @@ fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
             grant(Path::new(HOME), write);
         }
         Ground::Container => {
-            grant(Path::new("/"), read);
-            // Not `/dev/pts`: the terminals of other jobs are in it.
-            DEVICES.iter().for_each(|path| grant(Path::new(path), device));
+            // Everything but `/dev`, in which the terminals of other jobs are, is read; names are listed everywhere.
+            // Whatever a link leads to is below another of these.
+            grant(Path::new("/"), AccessFs::ReadDir.into());
+            beside_devices().for_each(|path| grant(&path, read));
+            DEVICES.iter().for_each(|path| grant(Path::new(path), DEVICE));
             grant(Path::new("/dev/shm"), write & !AccessFs::Execute);
             grant(Path::new("/tmp"), write);
             grant(&plan.private.join(CONTAINER_HOME), write);
         }
         Ground::Landlock => {
-            DEVICES.iter().for_each(|path| grant(Path::new(path), device));
+            DEVICES.iter().for_each(|path| grant(Path::new(path), DEVICE));
             SYSTEM.iter().for_each(|path| grant(Path::new(path), read));
             plan.spec.visible.iter().for_each(|path| grant(path, read));
             ETC.iter().for_each(|name| grant(&Path::new("/etc").join(name), read));
@@ -144,6 +153,13 @@ fn grants(plan: &Plan, abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
         }
     }
     grants
+}
+
+/// What is in the root of a container, besides `/dev`.
+fn beside_devices() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir("/").into_iter().flatten().flatten();
+    let is_real = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| !kind.is_symlink());
+    entries.filter(is_real).map(|entry| entry.path()).filter(|path| path != "/dev")
 }
 
 fn cause(error: &RulesetError) -> io::Error {

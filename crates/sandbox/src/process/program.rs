@@ -62,7 +62,11 @@ impl Taken {
 pub(super) type Found = Result<Option<Facts>, Failure>;
 
 /// The last walls, put up by a process around itself, and what it found then. `terminal` becomes the one that controls it.
-pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> Result<Facts, Failure> {
+pub(super) fn go_behind_walls(
+    room: &Room,
+    rules: &OwnedFd,
+    terminal: Option<BorrowedFd<'_>>,
+) -> Result<Facts, Failure> {
     const STEP: &str = "stand apart";
     match terminal {
         // A terminal wants a session of its own; without one the init's will do, which has none either.
@@ -78,7 +82,7 @@ pub(super) fn go_behind_walls(room: &Room, terminal: Option<BorrowedFd<'_>>) -> 
     if room.ground == Ground::Container {
         go_first().map_err(Failure::at("be the first to go"))?;
     }
-    sys::restrict(room.landlock.as_fd()).map_err(Failure::at("put up Landlock"))?;
+    sys::restrict(rules.as_fd()).map_err(Failure::at("put up Landlock"))?;
     let facts = look(room);
     // What was put up is not believed but looked at, before there is anything to hold.
     if !is_walled(&facts) {

@@ -163,7 +163,9 @@ impl ProcessRoom {
         let started_as = supervise::started(&status, job.argv.first().map_or("", String::as_str));
         if matches!(&started_as, Err(RoomError::Step { step, .. }) if step == program::PROTECTION_LOST) {
             self.close();
-            return Err(RoomError::Lost("a protected name was replaced on the machine while it was open".into()));
+            return Err(RoomError::Lost(
+                "a protected or hidden name was replaced on the machine while it was open".into(),
+            ));
         }
         let (facts, fds) = started_as?;
         Ok(Begun { status, facts, fds, cgroup: Some(cgroup), started })

@@ -23,6 +23,7 @@ use rustix::{
 };
 
 use super::{
+    bound::is_shut_for_good,
     net::RESOLVER,
     sys,
     wire::{Failure, Ids, Plan},
@@ -139,14 +140,35 @@ pub(super) fn finish(plan: &Plan, old: &OldRoot, held: Mounts) -> Result<bool, F
     Ok(protected)
 }
 
-/// Is this path covered, or nothing at all?
+/// Is this path covered with what nobody can open, or nothing at all?
 pub(super) fn is_closed(path: &Path) -> bool {
+    is_covered_with([SHUT_FILE, SHUT_DIR], path)
+}
+
+/// Is this path covered with nothing, or nothing at all?
+pub(super) fn is_hidden(path: &Path) -> bool {
+    is_covered_with([EMPTY_FILE, EMPTY_DIR], path)
+}
+
+fn is_covered_with(covers: [&str; 2], path: &Path) -> bool {
     let look = |path: &Path| rustix::fs::lstat(path).map(|stat| (stat.st_dev, stat.st_ino));
-    let covers = [SHUT_FILE, SHUT_DIR].map(|cover| look(Path::new(cover)));
     match look(path) {
-        Ok(found) => covers.contains(&Ok(found)),
-        Err(Errno::NOENT | Errno::NOTDIR) => true,
-        Err(_) => false,
+        Ok(found) => covers.map(|cover| look(Path::new(cover))).contains(&Ok(found)),
+        Err(error) => is_out_of_reach(error, path),
+    }
+}
+
+/// Is there nothing at this path?
+pub(super) fn is_absent(path: &Path) -> bool {
+    rustix::fs::lstat(path).err().is_some_and(|error| is_out_of_reach(error, path))
+}
+
+/// Whoever looked for this path was told this: is there nothing that a job could reach?
+fn is_out_of_reach(error: Errno, path: &Path) -> bool {
+    match error {
+        Errno::NOENT | Errno::NOTDIR => true,
+        Errno::ACCESS => is_shut_for_good(path),
+        _ => false,
     }
 }
 

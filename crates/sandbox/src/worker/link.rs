@@ -3,6 +3,7 @@
 //! To whoever runs a job it looks as if the job were on this machine: a socket to its init, and pipes.
 
 use std::{
+    collections::VecDeque,
     io,
     os::fd::{AsFd, OwnedFd},
     sync::{
@@ -33,6 +34,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 const HUNG: Duration = Duration::from_secs(5);
 /// Whoever was heard so lately is there.
 const LATELY: Duration = Duration::from_secs(2);
+/// How many wishes wait for a worker that does not read. One more is refused.
+const MOST_WISHES: usize = 128;
 
 /// From the worker, once.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,7 +54,7 @@ pub(crate) struct Link {
 
 #[derive(Debug)]
 struct Shared {
-    wishes: Mutex<Vec<Wish>>,
+    wishes: Mutex<VecDeque<Wish>>,
     wake: OwnedFd,
     ended: AtomicBool,
     /// When the worker last said anything but the bytes of a job.
@@ -136,14 +139,13 @@ impl Link {
         if order.body.len() > wire::MOST_BYTES {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
-        self.shared.wish(Wish::Add(number, channel, order));
+        self.shared.wish(Wish::Add(number, channel, order))?;
         Ok(number)
     }
 
     /// Changes the size of a terminal.
     pub(crate) fn resize(&self, terminal: u32, size: TerminalSize) -> io::Result<()> {
-        self.shared.wish(Wish::Send(Frame::of(Kind::Resize, terminal, &size)?));
-        Ok(())
+        self.shared.wish(Wish::Send(Frame::of(Kind::Resize, terminal, &size)?))
     }
 
     /// Is the worker there, as far as is known?
@@ -159,7 +161,8 @@ impl Link {
             return self.is_alive();
         }
         drop(last);
-        self.shared.wish(Wish::Send(Frame::new(Kind::Ping, 0, Vec::new())));
+        // Where it is not even asked, it is not heard either.
+        let _ = self.shared.wish(Wish::Send(Frame::new(Kind::Ping, 0, Vec::new())));
         let last = self.shared.last.lock().unwrap_or_else(PoisonError::into_inner);
         let is_silent = |last: &mut Instant| *last < asked && self.is_alive();
         let waited = self.shared.heard.wait_timeout_while(last, HUNG, is_silent);
@@ -168,7 +171,7 @@ impl Link {
 
     /// Closes the stream: the worker ends everything. Waits until this side is done with it.
     pub(crate) fn close(&self) {
-        self.shared.wish(Wish::End);
+        let _ = self.shared.wish(Wish::End);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = thread.join();
         }
@@ -200,15 +203,23 @@ fn hear(mux: &mut Mux) -> io::Result<Told> {
 }
 
 impl Shared {
-    /// A wish nobody will hear is dropped, and whoever waits for what comes of it reads the end.
-    fn wish(&self, wish: Wish) {
+    /// A wish nobody will hear is dropped, and whoever waits for what comes of it reads the end. Where too many wait
+    /// already it is an error, but for the last one.
+    fn wish(&self, wish: Wish) -> io::Result<()> {
         let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
         if self.ended.load(Ordering::Acquire) {
-            return;
+            return Ok(());
         }
-        wishes.push(wish);
+        match wish {
+            Wish::End => wishes.push_front(wish),
+            _ if wishes.len() >= MOST_WISHES => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the worker does not read what it is sent"));
+            }
+            _ => wishes.push_back(wish),
+        }
         // A counter that is full has been set before.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        Ok(())
     }
 
     fn end(&self) {
@@ -230,11 +241,7 @@ impl Shared {
         while let Some(happened) = mux.turn(Some(self.wake.as_fd()), None)? {
             for happened in happened {
                 match happened {
-                    Happened::Awake => {
-                        if !self.grant(&mut mux)? {
-                            return Ok(());
-                        }
-                    }
+                    Happened::Awake => drop(rustix::io::read(&self.wake, &mut [0; 8])),
                     Happened::Spoken(number) => match mux.spoken::<Word>(number) {
                         Some((word, _)) => mux.send(&Frame::of(Kind::Say, number, &word)?)?,
                         // Whoever waited for the job does not any more.
@@ -249,15 +256,16 @@ impl Shared {
                     }
                 }
             }
+            if !self.grant(&mut mux)? {
+                return Ok(());
+            }
         }
         Ok(())
     }
 
-    /// Does what was wished for. `false`: the end.
+    /// Does what was wished for, as far as the worker reads what it is sent: the rest waits. `false`: the end.
     fn grant(&self, mux: &mut Mux) -> io::Result<bool> {
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-        let wishes = std::mem::take(&mut *self.wishes.lock().unwrap_or_else(PoisonError::into_inner));
-        for wish in wishes {
+        while let Some(wish) = self.next_wish(mux.takes_more()) {
             match wish {
                 Wish::Add(number, channel, order) => {
                     mux.add(number, channel);
@@ -268,6 +276,12 @@ impl Shared {
             }
         }
         Ok(true)
+    }
+
+    /// The first wish. That it is to end is heard at any time.
+    fn next_wish(&self, any: bool) -> Option<Wish> {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.pop_front_if(|wish| any || matches!(wish, Wish::End))
     }
 }
 
@@ -281,4 +295,80 @@ fn hear_of(mux: &mut Mux, frame: &Frame) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read as _, os::unix::net::UnixStream};
+
+    use super::*;
+
+    /// A link to somebody who has said once that there is a room, and the end they would read and write.
+    fn link() -> (Link, UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let told = Told { opened: Opened::Probed, inside: Inside::default() };
+        let mut said = Vec::new();
+        Frame::of(Kind::Open, 0, &told).unwrap().write(&mut said).unwrap();
+        io::Write::write_all(&mut &far, &said).unwrap();
+        let plan = Plan {
+            spec: crate::spec::RoomSpec::bare(),
+            ground: wire::Ground::Container,
+            private: "/home".into(),
+            fence: crate::process::net::Fence::ORDINARY,
+            bound: Vec::new(),
+        };
+        let (link, _) = Link::open(near.try_clone().unwrap().into(), near.into(), &plan).unwrap();
+        (link, far)
+    }
+
+    /// Begins a job with a long command, and gives the socket of its caller.
+    fn begin(link: &Link) -> io::Result<OwnedFd> {
+        let order = Order {
+            argv: vec!["x".repeat(100_000)],
+            env: Vec::new(),
+            root: "/".into(),
+            cwd: ".".into(),
+            terminal: None,
+            memory_held: false,
+            pids_held: false,
+        };
+        let nothing = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map(OwnedFd::from);
+        link.run(&order, Streams { stdin: nothing()?, stdout: nothing()?, stderr: nothing()? })
+    }
+
+    #[test]
+    fn orders_wait_for_a_worker_that_does_not_read_and_no_more_than_so_many() {
+        let (link, mut far) = link();
+        let mut begun = Vec::new();
+        let refused = loop {
+            match begin(&link) {
+                Ok(job) => begun.push(job),
+                Err(error) => break error,
+            }
+            assert!(begun.len() < 2 * MOST_WISHES, "nothing is refused");
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        assert!(begun.len() >= MOST_WISHES, "only {} waited", begun.len());
+        // Whoever reads again is sent all that waited, each once.
+        let (mut received, mut orders, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
+        while orders.len() < begun.len() {
+            let read = far.read(&mut buffer).unwrap();
+            received.extend_from_slice(&buffer[..read]);
+            while let Some(frame) = Frame::take(&mut received).unwrap() {
+                orders.extend((frame.kind == Kind::Order).then_some(frame.channel));
+            }
+        }
+        assert_eq!(orders, (1..=u32::try_from(begun.len()).unwrap()).collect::<Vec<_>>());
+        begin(&link).unwrap();
+    }
+
+    #[test]
+    fn a_link_that_is_not_read_ends_all_the_same() {
+        let (link, _far) = link();
+        let begun: Vec<_> = std::iter::from_fn(|| begin(&link).ok()).take(2 * MOST_WISHES).collect();
+        link.close();
+        for status in begun {
+            assert!(wire::receive::<News>(&status).unwrap().is_none(), "whoever waits reads the end");
+        }
+    }
 }

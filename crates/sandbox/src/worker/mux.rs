@@ -27,8 +27,10 @@ use crate::process::wire;
 pub(crate) const WINDOW: usize = 256 * 1024;
 /// The most that is read at once.
 const CHUNK: usize = 32 * 1024;
-/// While this much is waiting to be sent, no stream is read.
+/// While this much is waiting to be sent, no stream is read, nobody is listened to, and nothing new is begun.
 const MOST_UNSENT: usize = 512 * 1024;
+/// Whoever has this much sent to them and does not read it is taken for gone.
+const MOST_EVER: usize = 8 << 20;
 
 /// One side of a link.
 pub(crate) struct Mux {
@@ -128,7 +130,15 @@ impl Mux {
         self.channels.get_mut(&number)
     }
 
+    /// Has what is sent now a chance to be read soon?
+    pub(crate) fn takes_more(&self) -> bool {
+        self.unsent.len() < MOST_UNSENT
+    }
+
     pub(crate) fn send(&mut self, frame: &Frame) -> io::Result<()> {
+        if self.unsent.len() > MOST_EVER {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the other side does not read"));
+        }
         frame.write(&mut self.unsent)
     }
 
@@ -162,7 +172,7 @@ impl Mux {
                 At::Output => self.flush()?,
                 At::Other => happened.push(Happened::Awake),
                 At::Status(number) => happened.push(Happened::Spoken(number)),
-                At::From(..) if is_awake => {}
+                At::From(..) if is_awake || !self.takes_more() => {}
                 At::From(number, stream) => self.forward(number, stream)?,
                 At::To(number, stream) => self.deliver(number, stream, events)?,
             }
@@ -183,7 +193,7 @@ impl Mux {
             places.push(At::Output);
             fds.push(PollFd::new(&self.output, PollFlags::OUT));
         }
-        let takes = self.unsent.len() < MOST_UNSENT;
+        let takes = self.takes_more();
         for (&number, channel) in &self.channels {
             if let Some(status) = channel.status.as_ref().filter(|_| takes) {
                 places.push(At::Status(number));
@@ -509,5 +519,30 @@ mod tests {
         assert_eq!(drain(&mut mux), WINDOW + 9 * WINDOW / CHUNK);
         send(&to_it, &[Frame::new(Kind::Credit(Stream::Stdout), 1, 5_u32.to_le_bytes().to_vec())]);
         assert_eq!(drain(&mut mux), WINDOW + 9 * WINDOW / CHUNK + 9 + 5);
+    }
+
+    #[test]
+    fn many_streams_that_nobody_reads_are_read_no_further_than_one() {
+        let (mut mux, _to_it, _from_it) = side();
+        let (status, _theirs) = wire::pair().unwrap();
+        mux.add(0, Channel::new(status).unwrap());
+        for number in 1..=64 {
+            let endless = std::fs::File::open("/dev/zero").unwrap();
+            mux.add(number, Channel::default().from(Stream::Stdout, endless.into()));
+        }
+        for _ in 0..100 {
+            mux.turn(None, Some(Instant::now())).unwrap();
+        }
+        assert!(!mux.takes_more());
+        assert!(mux.unsent.len() < MOST_UNSENT + 2 * CHUNK, "{} bytes wait", mux.unsent.len());
+    }
+
+    #[test]
+    fn one_who_asks_and_does_not_listen_is_taken_for_gone() {
+        let (mut mux, _to_it, _from_it) = side();
+        let answer = Frame::new(Kind::Say, 1, vec![b'x'; CHUNK]);
+        let sent = (0..1_000).take_while(|_| mux.send(&answer).is_ok()).count();
+        assert!(sent * CHUNK >= MOST_EVER, "only {sent} answers were kept");
+        assert!(mux.unsent.len() < MOST_EVER + 2 * CHUNK, "{} bytes wait", mux.unsent.len());
     }
 }

@@ -131,7 +131,9 @@ impl WorkerRoom {
         let started_as = supervise::started(&status, job.argv.first().map_or("", String::as_str));
         if matches!(&started_as, Err(RoomError::Step { step, .. }) if step == program::PROTECTION_LOST) {
             self.close();
-            return Err(RoomError::Lost("a protected name was replaced on the machine while it was open".into()));
+            return Err(RoomError::Lost(
+                "a protected or hidden name was replaced on the machine while it was open".into(),
+            ));
         }
         let (facts, fds) = started_as?;
         Ok(Begun { status, facts, fds, cgroup: None, started })
@@ -141,6 +143,7 @@ impl WorkerRoom {
 fn begin(error: io::Error) -> RoomError {
     match error.raw_os_error() {
         Some(libc::E2BIG) => too_large(),
+        None if error.kind() == io::ErrorKind::TimedOut => RoomError::Lost(error.to_string()),
         _ => RoomError::step("begin a job")(error),
     }
 }

@@ -10,10 +10,9 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
-use toolgate_sandbox::{DockerSettings, Furnisher, LogShipping};
+use toolgate_sandbox::DockerSettings;
 
 /// Where the daemon's socket is.
 pub(crate) const SOCKET: &str = "TOOLGATE_TEST_DOCKER";
@@ -68,27 +67,9 @@ impl Daemon {
     /// How containers of the tests are made.
     pub(crate) fn settings(&self) -> DockerSettings {
         DockerSettings {
-            socket: self.socket.clone(),
-            image: IMAGE.into(),
-            worker: worker(),
             memory_limit: 128 << 20,
-            cpu_limit: 1_000_000_000,
-            pids_limit: 64,
             tmpfs_size: 16 << 20,
-            auto_remove: true,
-            runtime: None,
-            dns_allowed: true,
-            loopback_allowed: true,
-            furnisher: Furnisher::ByRights,
-            sidecar_memory: 64 << 20,
-            sidecar_cpu: 500_000_000,
-            sidecar_pids: 32,
-            sidecar_tmpfs: 8 << 20,
-            log_shipping: Some(LogShipping {
-                collection_timeout: Duration::from_secs(2),
-                max_bytes: 1 << 20,
-                raw: false,
-            }),
+            ..DockerSettings::new(&self.socket, IMAGE, worker())
         }
     }
 

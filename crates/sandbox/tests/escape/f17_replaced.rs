@@ -5,7 +5,10 @@ use std::{fs, thread, time::Duration};
 use toolgate_contract::{Ending, JobLimits};
 use toolgate_sandbox::{RoomError, WorkspaceMode};
 
-use crate::bench::{Bench, open_to_all, run, within};
+use crate::{
+    bench::{Bench, open_to_all, run, within},
+    host::{eventually, processes_with},
+};
 
 /// As git replaces its config: a new file, renamed over the old one. The mount on the old one goes with it.
 fn replace(bench: &Bench) {
@@ -43,8 +46,8 @@ in_every_room! {
         kept(bench);
         let room = bench.open(&bench.spec_with(WorkspaceMode::ReadWrite, &["kept"]));
         let ran = thread::scope(|scope| {
-            let job = scope.spawn(|| bench.run(&*room, &["sleep", "30"], within(Duration::from_secs(40))));
-            thread::sleep(Duration::from_millis(500));
+            let job = scope.spawn(|| bench.run(&*room, &["sleep", "60"], within(Duration::from_secs(90))));
+            assert!(eventually(Duration::from_secs(30), || !processes_with(&bench.marker).is_empty()));
             replace(bench);
             job.join().expect("the job is seen to its end")
         });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use toolgate_contract::{JobLimits, TerminalSize};
 
 use crate::{
-    bench::{Bench, permit},
+    bench::{Bench, permit, within},
     said::{Ended, Said},
 };
 
@@ -49,6 +49,20 @@ in_every_room! {
             libc::EPERM, libc::ENXIO, libc::ENOENT, libc::EACCES, libc::ENOTTY, libc::ENODEV, libc::EIO, libc::EINVAL,
         ];
         said.all_refused_with(&refusals);
+    }
+
+    /// P-19. The terminal of another job of the same room.
+    fn a_neighbours_is_not_opened(bench) {
+        let room = bench.room();
+        let job = |args: &[&str]| bench.job(args, within(Duration::from_secs(90)));
+        let open = |args: &[&str]| room.open_terminal(&permit(), &job(args), SIZE).expect("a terminal");
+        let neighbour = open(&["sleep", "60"]);
+        let paths: Vec<String> = (0..8).map(|number| format!("/dev/pts/{number}")).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        for way in ["open-read", "open-write"] {
+            bench.probe_in(&*room, &[&[way], &paths[..]].concat()).all_refused();
+        }
+        drop(neighbour);
     }
 
     /// P-19. The machine's terminals are not seen from the room's.

@@ -5,7 +5,8 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, BufRead as _, BufReader},
+    fs::File,
+    io::{self, BufRead as _, BufReader, Write as _},
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::Path,
     process::{Child, ChildStderr, Command, ExitStatus, Stdio},
@@ -23,6 +24,7 @@ use super::{
     archive::newest,
     layer::{self, Layer, Rules},
     mirrors::Mirrors,
+    rewind,
     stop::{Stop, stopped},
 };
 
@@ -33,6 +35,11 @@ const TELL_PACKAGES: &str = r#"for deb in "$1"/var/cache/apt/archives/*.deb; do
     dpkg-deb --show --showformat='toolgate-package ${Package} ${Version} ${Architecture}\n' "$deb" >&2
 done"#;
 const PACKAGE: &str = "toolgate-package ";
+
+/// Writes down, for root alone, what comes on standard input: settings of apt that hold until the image is made. A proxy
+/// may have a password in its address, and whoever looks at processes sees their arguments. Nothing below `etc/apt` becomes
+/// part of an image.
+const TAKE_SETTINGS: &str = r#"umask 077 && cat > "$1/etc/apt/apt.conf.d/98toolgate""#;
 
 /// What the program says when a stage begins, and what we call the stage.
 const STAGES: [(&str, &str); 5] = [
@@ -77,7 +84,7 @@ pub(super) fn run(
     let mode = std::fs::Permissions::from_mode(0o711);
     let dir = tempfile::Builder::new().prefix("toolgate-image-").permissions(mode).tempdir()?;
     let rules = Rules { remove: &recipe.remove, newest: newest(recipe), max_bytes: recipe.max_bytes };
-    let mut child = command(recipe, mirrors, dir.path()).spawn()?;
+    let mut child = command(recipe, mirrors, dir.path())?.spawn()?;
     stop.tell(i32::try_from(child.id()).ok().and_then(Pid::from_raw));
     let (layer, heard, status) = attend(&mut child, rules, say);
     stop.tell(None);
@@ -94,7 +101,7 @@ pub(super) fn run(
     }
 }
 
-fn command(recipe: &Recipe, mirrors: &Mirrors, dir: &Path) -> Command {
+fn command(recipe: &Recipe, mirrors: &Mirrors, dir: &Path) -> io::Result<Command> {
     let mut command = Command::new(PROGRAM);
     command
         .env_clear()
@@ -116,11 +123,20 @@ fn command(recipe: &Recipe, mirrors: &Mirrors, dir: &Path) -> Command {
     };
     let mode = if is_root() { "root" } else { "unshare" };
     command.args([&format!("--variant={variant}"), &format!("--mode={mode}"), "--format=tar"]);
-    command.args(mirrors.settings.iter().map(|setting| format!("--aptopt={setting}")));
+    if !mirrors.settings.is_empty() {
+        command.stdin(unnamed(&mirrors.settings.join("\n"))?).arg(format!("--setup-hook={TAKE_SETTINGS}"));
+    }
     command.arg(format!("--extract-hook={TELL_PACKAGES}"));
     command.arg(format!("--include={}", recipe.packages.join(",")));
     command.args(["--", &recipe.suite, "-"]).args(&mirrors.sources);
-    command
+    Ok(command)
+}
+
+/// A file that only whoever is given it can read.
+fn unnamed(text: &str) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    writeln!(file, "{text}")?;
+    rewind(file)
 }
 
 /// Takes the tree and hears what is said meanwhile, until the program has ended.
