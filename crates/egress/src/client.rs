@@ -19,7 +19,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use rustls_platform_verifier::Verifier;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use toolgate_contract::{Fault, FaultKind, Method, WebRequest, WebResponse};
 use toolgate_guard::{
     host_name::HostName,
@@ -110,13 +110,7 @@ impl Client {
         within: &Within,
         secrets: &[SecretHeader],
     ) -> Result<WebResponse, Fault> {
-        let url = WebUrl::read(&request.url).map_err(|bad| bad_url(&request.url, bad).untouched())?;
-        let errand = Errand {
-            method: request.method,
-            url,
-            sent: Sent::read(&request.headers, secrets).map_err(Fault::untouched)?,
-            body: Bytes::copy_from_slice(&request.body),
-        };
+        let errand = Errand::of(request, secrets)?;
         let host = errand.url.host().to_string();
         let manners = if request.polite { Polite::Yes } else { Polite::No };
         let whole = async {
@@ -124,6 +118,22 @@ impl Client {
             arrived.read_whole(request.limits.body).await
         };
         timeout(request.limits.wall, whole).await.unwrap_or_else(|_| Err(timed_out(&host, request.limits.wall)))
+    }
+
+    /// Sends a request and gives the head of its answer as soon as it is there; the body is read as it comes. The limits of
+    /// the request hold for all of it.
+    pub async fn open(
+        &self,
+        request: &WebRequest,
+        within: &Within,
+        secrets: &[SecretHeader],
+    ) -> Result<Streamed, Fault> {
+        let errand = Errand::of(request, secrets)?;
+        let (host, wall) = (errand.url.host().to_string(), request.limits.wall);
+        let until = Instant::now() + wall;
+        let walk = self.0.walk(errand, within, request.limits.redirects, Polite::No);
+        let arrived = timeout_at(until, walk).await.unwrap_or_else(|_| Err(timed_out(&host, wall)))?;
+        Ok(Streamed { arrived, until, wall, left: request.limits.body })
     }
 
     /// The addresses that would be dialled for a host at a port now, every one judged.
@@ -295,6 +305,16 @@ impl Inner {
 }
 
 impl Errand {
+    fn of(request: &WebRequest, secrets: &[SecretHeader]) -> Result<Self, Fault> {
+        let url = WebUrl::read(&request.url).map_err(|bad| bad_url(&request.url, bad).untouched())?;
+        Ok(Self {
+            method: request.method,
+            url,
+            sent: Sent::read(&request.headers, secrets).map_err(Fault::untouched)?,
+            body: Bytes::copy_from_slice(&request.body),
+        })
+    }
+
     /// Goes on to where a redirect leads, as browsers do.
     fn go_on(&mut self, status: u16, next: WebUrl) {
         let becomes_get = match status {
@@ -311,6 +331,46 @@ impl Errand {
             self.sent.forget_who_asks();
         }
         self.url = next;
+    }
+}
+
+/// The head of an answer, and its body as it comes. Dropping it ends the request.
+pub struct Streamed {
+    arrived: Arrived,
+    until: Instant,
+    wall: Duration,
+    left: u64,
+}
+
+impl Streamed {
+    /// The status.
+    pub fn status(&self) -> u16 {
+        self.arrived.answer.status().as_u16()
+    }
+
+    /// The value of a header, if it has one that is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.arrived.answer.headers().get(name)?.to_str().ok()
+    }
+
+    /// The next piece of the body; none at its end.
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
+        let url = &self.arrived.url;
+        let next = timeout_at(self.until, self.arrived.answer.chunk()).await;
+        let piece =
+            next.map_err(|_| timed_out(&url.host().to_string(), self.wall))?.map_err(|error| fault_of(&error, url))?;
+        let Some(piece) = piece else { return Ok(None) };
+        self.left = self
+            .left
+            .checked_sub(piece.len() as u64)
+            .ok_or_else(|| failure::response_too_large(&format!("{}:{}", url.host(), url.port()), self.left))?;
+        Ok(Some(piece))
+    }
+}
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streamed").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 

@@ -32,7 +32,7 @@ mod splice;
 mod target;
 mod within;
 
-pub use client::{Client, ClientTerms};
+pub use client::{Client, ClientTerms, Streamed};
 pub use door::{Door, Events, Limits, Openings, Original, Terms, original_destination};
 pub use event::{Event, Reason};
 pub use headers::SecretHeader;

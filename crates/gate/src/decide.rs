@@ -87,6 +87,12 @@ impl Permit {
         Self { needs, constraints: Arc::new(Constraints::of(Level::Custom)) }
     }
 
+    /// What the operator's config gives to a server that it names, and that runs beside calls. There is no agent: what
+    /// binds it is the room its entry describes. Calls of its tools are decided one by one, like all others.
+    pub fn of_server(needs: Needs) -> Self {
+        Self::of_operator(needs)
+    }
+
     /// The hands the call gets.
     pub fn needs(&self) -> &Needs {
         &self.needs

@@ -9,6 +9,7 @@
 //! the official SDK's. Its transport is not: it reads a line leniently, so that of two equal keys the last one counts
 //! and a broken line is dropped without a word. Here such a line is answered with an error and the next one is read.
 
+pub mod bridge;
 mod lines;
 mod message;
 mod present;

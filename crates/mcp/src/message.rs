@@ -157,7 +157,7 @@ fn from_notification(fields: JsonObject) -> Option<ClientJsonRpcMessage> {
 /// The id of a message that could not be read, so that its sender does not wait for ever.
 ///
 /// It is taken only where one reader could not see another: the text up to the fault holds it once.
-fn find_id(line: &[u8]) -> Option<RequestId> {
+pub(crate) fn find_id(line: &[u8]) -> Option<RequestId> {
     struct Ids(Vec<Value>);
 
     impl<'de> Visitor<'de> for &mut Ids {

@@ -212,7 +212,7 @@ mod tests {
 
     fn listed(name: &str) -> Listed {
         let def = ToolDef { name: name.to_owned().into(), ..ToolDef::default() };
-        Listed { digest: def.digest().unwrap(), def, findings: Vec::new() }
+        Listed { digest: def.digest().unwrap(), def, findings: Vec::new(), relayed: false }
     }
 
     /// The names on each page.

@@ -248,7 +248,7 @@ impl Connections {
     }
 
     /// A secret that is sent as it is. What ends a line would begin another header.
-    async fn header_value(&self, reference: &SecretRef) -> Result<Secret, Fault> {
+    pub(crate) async fn header_value(&self, reference: &SecretRef) -> Result<Secret, Fault> {
         let secret = self.get_secret(reference).await?;
         if !is_header_value(secret.expose()) {
             return Err(Fault::failed(

@@ -14,6 +14,7 @@ use std::{
 use toolgate_contract::{Effect, EffectKind, Fault, Files};
 use toolgate_gate::{Agent, Answer, FileAccess, FileRule, FileScope, HostRule, Policy, Resources, Terrain};
 use toolgate_guard::path_pattern::{PathPattern, spellings};
+use toolgate_sandbox::RoomSpec;
 use toolgate_tools::{Closed, Protected, Workspace};
 
 use crate::config::{AgentSettings, ConfigError, Directory};
@@ -78,6 +79,11 @@ impl Directories {
     }
 }
 
+fn no_text(path: &Path) -> Fault {
+    let message = format!("no program is started: the name `{}` is no text, so it cannot be kept", path.display());
+    Fault::refused("files_not_closed", message, "Ask the operator to rename it.")
+}
+
 /// What one call is kept from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fence {
@@ -99,6 +105,13 @@ impl Fence {
         fence
     }
 
+    /// What the rules of the policy keep everybody from, for a program that no call names.
+    pub(crate) fn of_all(policy: &Policy, roots: &[PathBuf]) -> Self {
+        let mut fence = Self { open: roots.to_vec(), ..Self::default() };
+        fence.close(&policy.resources, &[], Terrain::NOWHERE);
+        fence
+    }
+
     fn close(&mut self, resources: &Resources, effects: &[Effect], terrain: &Terrain) {
         for rule in &resources.files {
             let accesses = [FileAccess::Read, FileAccess::Write].into_iter().filter(|it| rule.access.covers(*it));
@@ -117,6 +130,20 @@ impl Fence {
                 |host: &&String| rule.answer == Answer::Ask && named.iter().any(|it| HostRule::bars(host, it));
             self.barred.extend(rule.hosts.iter().filter(|host| !is_asked(host)).cloned());
         }
+    }
+
+    /// The room with everything closed that is there now and that rules speak about.
+    pub(crate) fn closing(&self, mut spec: RoomSpec) -> Result<RoomSpec, Fault> {
+        let mut roots = spec.visible.clone();
+        roots.extend(spec.workspace.iter().map(|workspace| workspace.path.clone()));
+        let found = self.find(&roots)?;
+        spec.closed = found.closed;
+        if let Some(workspace) = &mut spec.workspace {
+            for below in found.kept.iter().filter_map(|path| path.strip_prefix(&workspace.path).ok()) {
+                workspace.protected.push(below.to_str().ok_or_else(|| no_text(below))?.to_owned());
+            }
+        }
+        Ok(spec)
     }
 
     /// A handle on what is open, in which closed files stay closed.

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Level, Network, ToolDef, nearest};
-use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Terrain, decide};
+use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Sourced, Terrain, decide};
 use toolgate_guard::{secrets::Redactor, shell};
 use toolgate_store::Store;
 use toolgate_tools::{Clock, ProgressSink, Workspace};
@@ -20,10 +20,10 @@ use toolgate_tools::{Clock, ProgressSink, Workspace};
 use crate::{
     approvals::Approvals,
     catalog::{Catalog, Entry},
-    config::{Config, Place},
+    config::{Config, Place, Server},
     connections::Connections,
     conversation::Conversations,
-    definitions::{Definitions, Offer},
+    definitions::{Definitions, Offer, origin_of},
     fence::{Directories, Fence},
     means::Means,
     once::Effects,
@@ -123,6 +123,35 @@ impl House {
             let name: String = name.0.chars().take(80).flat_map(char::escape_default).collect();
             Fault::refused("unknown_agent", format!("there is no agent `{name}`"), remedy)
         })
+    }
+
+    /// A server of the config that is not switched off.
+    pub(crate) fn server(&self, name: &str) -> Result<&Sourced<Server>, Fault> {
+        let known = self.config.servers.iter().filter(|(_, server)| !server.value.disabled);
+        known.clone().find(|(known, _)| *known == name).map(|(_, server)| server).ok_or_else(|| {
+            let remedy = match nearest(name, known.map(|(known, _)| known.as_str())) {
+                Some(near) => format!("Did you mean `{near}`?"),
+                None => "Name a server of the config that is not disabled.".to_owned(),
+            };
+            let name: String = name.chars().take(80).flat_map(char::escape_default).collect();
+            Fault::refused("unknown_server", format!("there is no server `{name}`"), remedy)
+        })
+    }
+
+    /// A tool that is not there may be one of a server that is not there. Which tools that has nobody knows.
+    pub(crate) fn is_offered(&self, tool: &str) -> Result<(), Fault> {
+        let Some(origin) = origin_of(tool).filter(|origin| self.config.servers.contains_key(*origin)) else {
+            return Ok(());
+        };
+        if self.config.servers.get(origin).is_some_and(|server| server.value.disabled) {
+            let message = format!("server `{origin}` is switched off");
+            return Err(Fault::refused("server_unavailable", message, "Use another tool, or ask the operator."));
+        }
+        if self.offers().contains_key(origin) {
+            return Ok(());
+        }
+        let message = format!("server `{origin}` is not connected, so its tools are not known");
+        Err(Fault::refused("server_unavailable", message, "Try again later, or ask the operator.").retryable())
     }
 
     /// The agent as it stands in a category: at the level it has there, and within what the category's place allows.

@@ -33,6 +33,7 @@ use crate::{
     clean::{Cleaned, clean, found, redact_value},
     config::Place,
     conversation::{Deed, Seen},
+    definitions::relay,
     fence::Fence,
     house::{Fatal, House, Watch},
     once::{self, AtWork, Claim, Kept, Known},
@@ -115,6 +116,8 @@ struct Trip {
     ran: bool,
     /// It happened before.
     replayed: bool,
+    /// The server whose tool it is says that the tool failed.
+    tool_failed: bool,
 }
 
 async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Result<Cleaned, Stop> {
@@ -201,14 +204,17 @@ fn admit_and_clean(
     trip: &mut Trip,
 ) -> Result<Cleaned, Stop> {
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
-    let (output, told_secrets) = without_secrets(output, house.connections.broker());
+    let (mut output, told_secrets) = without_secrets(output, house.connections.broker());
     admit_output(entry, &output)?;
     let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
-    let cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
+    let data = if entry.relayed { relay::take_data(&mut output.structured) } else { Vec::new() };
+    trip.tool_failed = entry.relayed && relay::is_error(&output.structured);
+    let mut cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
     let credentials = told_secrets || cleaned.findings.iter().any(|it| it.kind == owasp::Kind::Secret.as_str());
     let seen = Seen { orders: cleaned.ordered, credentials };
     let label = house.conversations.heard(deed, source, &cleaned.structured, seen);
     trip.labels.extend(label.words().map(str::to_owned));
+    relay::put_back(&mut cleaned.structured, data);
     Ok(cleaned)
 }
 
@@ -220,6 +226,7 @@ pub(crate) fn find<'a>(
 ) -> Result<(&'a Agent, &'a Arc<Entry>), Fault> {
     let agent = house.agent(&call.agent)?;
     let Some(entry) = catalog.find(&call.tool)? else {
+        house.is_offered(&call.tool)?;
         let permitted: Vec<_> = house.permitted(catalog, agent).map(|entry| &*entry.tool.def.name).collect();
         let remedy = match nearest(&call.tool, permitted.iter().copied()) {
             Some(name) => format!("Did you mean `{name}`?"),
@@ -261,6 +268,8 @@ pub(crate) struct Meaning {
     terrain: Terrain,
     /// The connection it would use.
     connection: Option<ConnectionTerms>,
+    /// Who offers the tool; none for one of our own.
+    offered_by: Option<String>,
 }
 
 impl Meaning {
@@ -279,6 +288,7 @@ impl Meaning {
             git: GitLevel::LocalOnly,
             terrain: Terrain::default(),
             connection: None,
+            offered_by: entry.origin.clone(),
         }
     }
 
@@ -329,7 +339,11 @@ impl Meaning {
         let does = |kind: EffectKind| self.effects.iter().any(|effect| effect.kind == kind);
         let through = self.connection.as_ref().map(|connection| format!("connection:{}", connection.name));
         let workspace = does(EffectKind::FsRead).then(|| "workspace".to_owned());
-        let web = (does(EffectKind::Network) && through.is_none()).then(|| "web".to_owned());
+        let web = does(EffectKind::Network) && through.is_none();
+        let web = web.then(|| match &self.offered_by {
+            Some(origin) => format!("mcp:{origin}"),
+            None => "web".to_owned(),
+        });
         workspace.into_iter().chain(web).chain(through).collect()
     }
 }
@@ -372,7 +386,8 @@ pub(crate) fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Valu
     }
     let class = effects.iter().map(|effect| effect.kind.class()).fold(def.safety, SafetyClass::max);
     let terrain = house.open_to(agent);
-    Ok(Meaning { action, effects, also, risk, class, command, git, terrain, connection })
+    let offered_by = entry.origin.clone();
+    Ok(Meaning { action, effects, also, risk, class, command, git, terrain, connection, offered_by })
 }
 
 /// Where the words of a call come from, and what it would tell.
@@ -759,7 +774,11 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 fn admit_output(entry: &Entry, output: &Output) -> Result<(), Fault> {
-    entry.output.admit_output(&output.structured)
+    match (entry.relayed, relay::typed(&output.structured)) {
+        (false, _) => entry.output.admit_output(&output.structured),
+        (true, Some(typed)) => entry.output.admit_output(typed),
+        (true, None) => Ok(()),
+    }
 }
 
 /// Why the road ended before its end.
@@ -846,6 +865,7 @@ impl Trip {
             ticket: None,
             ran: false,
             replayed: false,
+            tool_failed: false,
         }
     }
 
@@ -882,7 +902,8 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
     match walked {
         Ok(Cleaned { text, structured, truncated, findings, raw, .. }) => {
             let findings = trip.findings.iter().cloned().chain(findings).collect();
-            (Outcome { text, structured, truncated, findings, labels: trip.labels.clone(), ..blank }, raw, None)
+            let done = Outcome { text, structured, truncated, findings, labels: trip.labels.clone(), ..blank };
+            (if trip.tool_failed { tool_failed(done) } else { done }, raw, None)
         }
         Err(Stop::Pending { approval, message }) => {
             let remedy = format!(
@@ -894,6 +915,18 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
         }
         Err(Stop::Fault(fault)) => (faulted(blank, fault), None, None),
         Err(Stop::Fatal(fatal, fault)) => (faulted(blank, fault), None, Some(*fatal)),
+    }
+}
+
+/// The tool of another server answered that it failed: what it says about that is its answer.
+fn tool_failed(done: Outcome) -> Outcome {
+    Outcome {
+        status: Status::Failed,
+        is_error: true,
+        code: Some("tool_failed".to_owned()),
+        message: Some("the server says that its tool failed".to_owned()),
+        remedy: Some("Read what it says about it, and correct the call.".to_owned()),
+        ..done
     }
 }
 

@@ -8,6 +8,7 @@ pub mod approvals;
 mod catalog;
 mod changed;
 mod clean;
+mod companions;
 pub mod config;
 pub mod connections;
 mod conversation;
@@ -15,6 +16,7 @@ pub mod definitions;
 mod fence;
 mod house;
 mod invoke;
+mod lines;
 pub mod means;
 mod notify;
 pub mod once;
@@ -46,7 +48,9 @@ use toolgate_contract::{
 use toolgate_guard::{definition::Found, secrets::Redactor};
 
 pub use catalog::BadTool;
+pub use companions::{Companion, Life};
 pub use house::{Fatal, Watch};
+pub use lines::ServerLine;
 pub use rooms::{docker_settings, hidden_from_rooms, protected_in};
 pub use standing::Trust;
 pub use toolgate_contract as contract;
@@ -171,11 +175,14 @@ pub struct Listed {
     pub digest: Digest,
     /// What the guard says about it.
     pub findings: Vec<Found>,
+    /// Its results are those of another MCP server, whole.
+    pub relayed: bool,
 }
 
 impl Listed {
     fn of(entry: &Arc<catalog::Entry>) -> Self {
-        Self { def: entry.tool.def.clone(), digest: entry.digest, findings: entry.findings.clone() }
+        let (def, findings) = (entry.tool.def.clone(), entry.findings.clone());
+        Self { def, digest: entry.digest, findings, relayed: entry.relayed }
     }
 }
 
@@ -289,6 +296,19 @@ impl Runtime {
             tracing::warn!("{near}");
         }
         Ok(registered)
+    }
+
+    /// Starts the program of a server of the config, in a room of its own. It blocks while the room is made.
+    pub fn start_server(&self, name: &str) -> Result<Companion, Fault> {
+        let house = &self.house;
+        let server = house.server(name)?;
+        house.quarters.companion(name, &server.value, house.policy(), &house.config.protected)
+    }
+
+    /// The way to a server of the config that is at an address.
+    pub fn server_line(&self, name: &str) -> Result<ServerLine, Fault> {
+        let house = &self.house;
+        ServerLine::new(name, &house.server(name)?.value, house.gateway.clone(), house.policy())
     }
 
     /// Pins what is held back of an imported tool, if it has this hash.

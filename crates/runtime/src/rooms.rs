@@ -216,8 +216,16 @@ impl Quarters {
         }
     }
 
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    pub(crate) fn hidden(&self) -> &[PathBuf] {
+        &self.hidden
+    }
+
     /// What all rooms have in common that are made of processes.
-    fn of_processes(&self) -> RoomSpec {
+    pub(crate) fn of_processes(&self) -> RoomSpec {
         RoomSpec {
             visible: self.settings.shown(),
             path_prefixes: self.settings.path_prefixes.clone(),
@@ -244,7 +252,7 @@ impl Quarters {
         }
     }
 
-    fn rooms(&self, maker: Maker) -> Result<&Arc<Rooms>, Fault> {
+    pub(crate) fn rooms(&self, maker: Maker) -> Result<&Arc<Rooms>, Fault> {
         let rooms = match maker {
             Maker::Process => self.processes.get_or_init(|| self.open_processes()),
             Maker::Docker => self.docker.get_or_init(|| self.open_docker()),
@@ -476,7 +484,7 @@ struct CallRoom {
 impl CallRoom {
     /// The room for the next job: the one before, unless there are other files to close by now.
     fn room(&self) -> Result<(RoomSpec, Arc<Lease>), Fault> {
-        let spec = self.closing(self.spec.clone())?;
+        let spec = self.fence.closing(self.spec.clone())?;
         let mut held = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(room) = held.as_ref().filter(|(known, _)| *known == spec) {
             return Ok(room.clone());
@@ -487,22 +495,8 @@ impl CallRoom {
 
     /// Ends a terminal that was opened when this call would have got another room.
     fn hold(&self, terminal: &str) -> Result<(), Fault> {
-        let now = self.closing(self.spec.clone())?;
+        let now = self.fence.closing(self.spec.clone())?;
         self.quarters.terminals.hold_to(&self.owner.agent, terminal, &now)
-    }
-
-    /// The room with everything closed that is there now and that rules speak about.
-    fn closing(&self, mut spec: RoomSpec) -> Result<RoomSpec, Fault> {
-        let mut roots = spec.visible.clone();
-        roots.extend(spec.workspace.iter().map(|workspace| workspace.path.clone()));
-        let found = self.fence.find(&roots)?;
-        spec.closed = found.closed;
-        if let Some(workspace) = &mut spec.workspace {
-            for below in found.kept.iter().filter_map(|path| path.strip_prefix(&workspace.path).ok()) {
-                workspace.protected.push(below.to_str().ok_or_else(|| no_text(below))?.to_owned());
-            }
-        }
-        Ok(spec)
     }
 
     /// The room with a way out to these hosts. What a host is called, and every address it has, is judged before
@@ -528,7 +522,7 @@ impl CallRoom {
                 opening.pinned.insert(host.to_owned(), found.iter().map(SocketAddr::ip).collect());
             }
         }
-        let mut spec = self.closing(RoomSpec { egress: Egress::Allow(opening), ..self.spec.clone() })?;
+        let mut spec = self.fence.closing(RoomSpec { egress: Egress::Allow(opening), ..self.spec.clone() })?;
         spec.visible.extend(settings.ca_file.clone());
         Ok(spec)
     }
@@ -570,11 +564,6 @@ impl CallRoom {
         job.limits.wall = most.map_or(job.limits.wall, |most| most.min(job.limits.wall));
         job
     }
-}
-
-fn no_text(path: &Path) -> Fault {
-    let message = format!("no program is started: the name `{}` is no text, so it cannot be kept", path.display());
-    Fault::refused("files_not_closed", message, "Ask the operator to rename it.")
 }
 
 fn not_declared(what: &str, key: &str) -> Fault {

@@ -92,6 +92,7 @@ fn every_example_loads_and_names_only_tools_that_exist() {
             "read-only",
             "rooms",
             "rules",
+            "servers",
             "team",
             "trust",
             "web"

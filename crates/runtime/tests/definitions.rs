@@ -305,7 +305,6 @@ async fn a_definition_that_gives_orders_or_has_no_bounds_cannot_be_pinned() {
         (bomb, "bad_definition"),
         (broken, "bad_schema"),
         (definition("for ecast", "The weather."), "bad_definition"),
-        (definition(&"x".repeat(60), "The weather."), "bad_name"),
     ] {
         let registered = offer(&runtime, weather(), [bad, alerts()]);
         let Standing::Unfit { code: given, why } = &registered[0].standing else { panic!("{registered:?}") };

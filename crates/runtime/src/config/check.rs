@@ -29,6 +29,7 @@ use super::{
     rooms::{self, RoomsLayer},
     rules::{self, CallRule},
     sandboxing::{self, Sandboxing},
+    servers::{self, ServerLayers},
     trust::{self, TrustLayer},
     words::{Port, parse_host},
 };
@@ -58,6 +59,7 @@ pub(super) struct Layer {
     pub(super) autonomy: AutonomyLayer,
     pub(super) approvals: ApprovalsLayer,
     pub(super) connections: Vec<(Said<String>, Connection)>,
+    pub(super) servers: ServerLayers,
     /// Every tool name in the file, for the day the catalog is known.
     pub(super) mentions: Vec<Said<String>>,
     /// The blocks that only a trusted file may have.
@@ -218,6 +220,7 @@ impl<'a> Check<'a> {
                 .map(|block| people::check_approvals(&mut self, block))
                 .unwrap_or_default(),
             connections: connections::check(&mut self, &file.connections),
+            servers: servers::check(&mut self, &file.mcp_servers),
             trusted_blocks: self.trusted_blocks(file),
             mentions: Vec::new(),
         };
@@ -454,7 +457,7 @@ impl<'a> Check<'a> {
         known.map(|value| Said { value, spot: self.spot(level.mark) })
     }
 
-    fn workspace(&mut self, path: &At<String>) -> Option<Said<String>> {
+    pub(super) fn workspace(&mut self, path: &At<String>) -> Option<Said<String>> {
         if path.value.trim().is_empty() {
             self.error(path.mark, "the workspace is empty", "Write a directory; `.` is the one this file is in.");
             return None;

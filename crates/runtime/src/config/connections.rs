@@ -236,7 +236,7 @@ fn address(cx: &mut Check<'_>, text: &At<String>) -> Option<WebUrl> {
 }
 
 /// Could others read what is sent there? Not on this machine.
-fn is_open(url: &WebUrl) -> bool {
+pub(super) fn is_open(url: &WebUrl) -> bool {
     let is_here = url.host().address().is_some_and(|address| address.is_loopback())
         || url.host().name().is_some_and(|name| name.as_str() == "localhost");
     url.scheme() == Scheme::Http && !is_here
@@ -412,7 +412,7 @@ fn check_custom(cx: &mut Check<'_>, file: &CustomFile, mark: Mark) -> Option<Aut
     whole.then_some(Auth::Custom { headers })
 }
 
-fn header_name(cx: &mut Check<'_>, name: &At<String>) -> Option<String> {
+pub(super) fn header_name(cx: &mut Check<'_>, name: &At<String>) -> Option<String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let lower = name.value.to_ascii_lowercase();
     let is_ours = NOT_CREDENTIALS.contains(&&*lower) || lower.starts_with("proxy-");

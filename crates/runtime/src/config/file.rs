@@ -30,6 +30,35 @@ pub(super) struct ConfigFile {
     pub(super) egress: Option<EgressFile>,
     pub(super) search: Option<SearchFile>,
     pub(super) connections: Option<Entries<At<ConnectionFile>>>,
+    pub(super) mcp_servers: Option<Entries<At<ServerFile>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ServerFile {
+    pub(super) command: Option<At<String>>,
+    pub(super) args: Option<Vec<At<String>>>,
+    pub(super) env: Option<Entries<At<String>>>,
+    pub(super) allowed_hosts: Option<Vec<At<String>>>,
+    pub(super) workspace: Option<At<String>>,
+    pub(super) access: Option<At<String>>,
+    pub(super) visible: Option<Vec<At<String>>>,
+    pub(super) url: Option<At<String>>,
+    pub(super) headers: Option<Entries<At<String>>>,
+    pub(super) connection: Option<At<String>>,
+    pub(super) handshake_seconds: Option<At<u64>>,
+    pub(super) request_seconds: Option<At<u64>>,
+    pub(super) tools: Option<Entries<ServerToolFile>>,
+    pub(super) expose: Option<Vec<At<String>>>,
+    pub(super) hide: Option<Vec<At<String>>>,
+    pub(super) disabled: Option<At<bool>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ServerToolFile {
+    pub(super) action: Option<At<String>>,
+    pub(super) safety: Option<At<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -161,13 +161,14 @@ fn conceal(error: &mut ConfigError, hidden: &[(String, u64, u64)]) {
     }
 }
 
-/// Does this place come after the block where credentials are named? Its shape is wrong, so where the block ends is not
+/// Does this place come after a block where credentials are named? Its shape is wrong, so where the block ends is not
 /// known.
 fn follows_connections(text: &str, mark: Mark) -> bool {
     let line = usize::try_from(mark.line).unwrap_or(usize::MAX);
     text.lines()
         .take(line)
-        .any(|line| line.trim_start_matches(['{', ' ', '"', '\'', '\u{feff}']).starts_with("connections"))
+        .map(|line| line.trim_start_matches(['{', ' ', '"', '\'', '\u{feff}']))
+        .any(|line| line.starts_with("connections") || line.starts_with("mcp_servers"))
 }
 
 /// The marked line; of a long one, the part around the mark.

@@ -26,6 +26,7 @@ use super::{
     rooms::Voice,
     rules,
     sandboxing::Sandboxing,
+    servers::{self, Named, Server},
     trust,
 };
 use crate::definitions::FirstSight;
@@ -50,6 +51,8 @@ pub(super) struct Draft {
     channels: Vec<Channel>,
     level_descriptions: BTreeMap<Level, String>,
     connections: BTreeMap<String, Sourced<Connection>>,
+    servers: BTreeMap<String, Sourced<Server>>,
+    named: Named,
     mentions: Vec<Said<String>>,
     arguments: Vec<Argument>,
     rules: rules::Kept,
@@ -101,6 +104,8 @@ impl Draft {
             channels: Vec::new(),
             level_descriptions: BTreeMap::new(),
             connections: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            named: Named::default(),
             mentions: Vec::new(),
             arguments: Vec::new(),
             rules: rules::Kept::default(),
@@ -149,6 +154,7 @@ impl Draft {
         layer.autonomy.apply(&mut self.presets, &mut self.policy.downgrades, findings);
         layer.approvals.apply(&mut self.policy.approvals, &mut self.hold, &mut self.channels);
         connections::add(&mut self.connections, layer.connections, findings);
+        servers::add(&mut self.servers, &mut self.named, layer.servers, findings);
         self.mentions.extend(layer.mentions);
     }
 
@@ -170,6 +176,7 @@ impl Draft {
 
     /// All files have spoken. Workspaces are joined to the directory of their file, and not looked at yet.
     pub(super) fn finish(self, cwd: &Path, findings: &mut Findings) -> Config {
+        self.named.unknown_connections(&self.connections, findings);
         let Self { mut policy, agents, limits, protected, initial_level, level_descriptions, .. } = self;
         policy.agents.clear();
         let mut settings = BTreeMap::new();
@@ -213,6 +220,7 @@ impl Draft {
             settings.insert(name.clone(), AgentSettings { workspace, project, directories: Vec::new() });
             policy.agents.insert(name, agent);
         }
+        let offering = self.servers.keys().cloned().collect();
         Config {
             policy,
             agents: settings,
@@ -227,11 +235,18 @@ impl Draft {
             hold: self.hold,
             channels: self.channels,
             connections: self.connections,
+            servers: self.servers,
+            named: self.named,
             egress: self.egress,
             redact_personal_data: self.redact_personal_data,
             first_sight: self.first_sight,
             room_dirs: self.room_dirs,
-            mentions: Mentions { names: self.mentions, arguments: self.arguments, texts: findings.texts.clone() },
+            mentions: Mentions {
+                names: self.mentions,
+                arguments: self.arguments,
+                texts: findings.texts.clone(),
+                servers: offering,
+            },
             rules: self.rules,
             workspaces,
             directories,

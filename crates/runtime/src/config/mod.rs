@@ -30,6 +30,7 @@ mod resources;
 mod rooms;
 mod rules;
 mod sandboxing;
+mod servers;
 mod text;
 mod tighten;
 mod trust;
@@ -37,7 +38,7 @@ mod trusted;
 mod words;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -58,18 +59,24 @@ use resources::Opened;
 use text::{Links, Text};
 pub use words::parse_duration;
 
-use crate::{definitions::FirstSight, secrets::SecretRef};
+use crate::{
+    definitions::{FirstSight, origin_of},
+    secrets::SecretRef,
+};
 
 pub use connections::{Auth, Connection, OAuth2, Word};
 pub use containers::{ContainerNetwork, ContainerSettings, LogSettings, MountMode};
 pub use egress::EgressSettings;
 pub use error::{ConfigError, Note, Snippet};
-pub use kept::{add_connection, connections_file, remove_connection};
+pub use kept::{
+    add_connection, add_server, check_server, connections_file, remove_connection, remove_server, servers_file,
+};
 pub use people::{Channel, ChannelUrl};
 pub use recipe::{Install, Recipe};
 pub use rooms::RoomSettings;
 pub(crate) use rules::Example;
 pub use rules::{PolicyTest, read_tests};
+pub use servers::{Access, Address, Program, Reached, Server, looks_secret};
 
 /// The name of a project's file. No tool may write a file of this name at the root of a workspace.
 pub const PROJECT_FILE: &str = "toolgate.yaml";
@@ -105,6 +112,8 @@ pub struct Config {
     pub first_sight: Sourced<FirstSight>,
     /// Other people's APIs, by name.
     pub connections: BTreeMap<String, Sourced<Connection>>,
+    /// Other MCP servers, by name.
+    pub servers: BTreeMap<String, Sourced<Server>>,
     /// What the operator says about levels, for people.
     pub level_descriptions: BTreeMap<Level, String>,
     /// What an operator should know though the config holds.
@@ -121,6 +130,8 @@ pub struct Config {
     directories: Vec<(AgentName, Said<Opened>)>,
     /// The directories rooms are to see, and where they are named.
     room_dirs: Vec<Said<PathBuf>>,
+    /// The directories and connections servers name, and where.
+    named: servers::Named,
 }
 
 /// Long enough for somebody who sits there, and shorter than any client waits.
@@ -132,6 +143,8 @@ struct Mentions {
     names: Vec<Said<String>>,
     arguments: Vec<flow::Argument>,
     texts: Vec<Arc<Text>>,
+    /// What they offer is known once they are connected.
+    servers: BTreeSet<String>,
 }
 
 /// What is set for one agent besides its part of the policy.
@@ -269,6 +282,7 @@ impl Config {
         config.open_workspaces(&mut findings);
         config.open_directories(sources, &mut findings);
         config.open_room_dirs(&sources.data_dir, &mut findings);
+        servers::open(&mut config.servers, &config.named, &real(&sources.data_dir), &mut findings);
         config.protect(sources);
         config.files = layers.iter().filter_map(|layer| layer.info(&findings)).collect();
         findings.into_result().map(|notes| Self { notes, ..config })
@@ -300,7 +314,9 @@ impl Config {
     /// The files secrets are read from. No tool may see them.
     pub fn secret_files(&self) -> Vec<PathBuf> {
         let told = self.channels.iter().flat_map(Channel::secrets);
-        let references = self.connections.values().flat_map(|known| known.value.auth.secrets()).chain(told);
+        let servers = self.servers.values().flat_map(|known| known.value.secrets());
+        let connections = self.connections.values().flat_map(|known| known.value.auth.secrets());
+        let references = connections.chain(servers).chain(told);
         let file = |reference: &SecretRef| match reference {
             SecretRef::File(path) => Some(path.clone()),
             SecretRef::Env(_) | SecretRef::Vault(_) | SecretRef::Keyring { .. } => None,
@@ -332,6 +348,7 @@ impl Config {
             redact_personal_data: bool,
             directories: BTreeMap<&'a AgentName, &'a [Directory]>,
             connections: BTreeMap<&'a str, &'a Connection>,
+            servers: BTreeMap<&'a str, &'a Server>,
         }
         let actions = &self.policy.actions;
         digest(&Ground {
@@ -345,6 +362,7 @@ impl Config {
             redact_personal_data: self.redact_personal_data.value,
             directories: self.agents.iter().map(|(name, settings)| (name, &*settings.directories)).collect(),
             connections: self.connections.iter().map(|(name, known)| (&**name, &known.value)).collect(),
+            servers: self.servers.iter().map(|(name, known)| (&**name, &known.value)).collect(),
         })
     }
 
@@ -563,7 +581,9 @@ impl Mentions {
     fn unknown<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<ConfigError> {
         let known: Vec<&str> = known.into_iter().collect();
         let mut findings = Findings { texts: self.texts.clone(), ..Findings::default() };
-        for said in self.names.iter().filter(|said| !known.iter().any(|known| ToolName::of(&said.value).means(known))) {
+        let is_known = |name: &str| known.iter().any(|known| ToolName::of(name).means(known));
+        let is_of_server = |name: &str| origin_of(name).is_some_and(|origin| self.servers.contains(origin));
+        for said in self.names.iter().filter(|said| !is_known(&said.value) && !is_of_server(&said.value)) {
             let remedy = instead(&said.value, known.iter().copied());
             findings.error(said.spot, format!("unknown tool `{}`", said.value), remedy);
         }

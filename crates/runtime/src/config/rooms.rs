@@ -205,6 +205,11 @@ enum Use {
     Programs,
 }
 
+/// Directories a room is to see, to read.
+pub(super) fn seen(cx: &mut Check<'_>, dirs: &[At<String>]) -> Vec<Said<PathBuf>> {
+    directories(cx, dirs, Use::Seen)
+}
+
 fn directories(cx: &mut Check<'_>, dirs: &[At<String>], used: Use) -> Vec<Said<PathBuf>> {
     dirs.iter().filter_map(|dir| directory(cx, dir, used)).collect()
 }

@@ -17,7 +17,7 @@ use super::{
     merge::{Bound, add_resources, add_rules, covers, overlay},
     people,
     rooms::Voice,
-    trust,
+    servers, trust,
 };
 
 /// Applies an untrusted file.
@@ -63,6 +63,7 @@ pub(super) fn tighten(config: &mut Config, layer: Layer, findings: &mut Findings
             false => config.first_sight = findings.sourced(first_sight),
         }
     }
+    servers::tighten(&mut config.servers, layer.servers, findings);
     config.mentions.names.extend(layer.mentions);
 }
 
@@ -79,6 +80,7 @@ pub(super) fn tighten_again(config: &mut Config, layer: Layer, said: &mut Findin
         resources: Resources::default(),
         calls: Vec::new(),
         commands: Vec::new(),
+        servers: layer.servers.into_iter().filter(|(_, server)| server.is_less()).collect(),
         agents: agents.collect(),
         ..layer
     };

@@ -1,7 +1,8 @@
 //! Tools of others: from a definition and a function to an entry of the catalog, or to a refusal in its place.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
+use serde::Serialize;
 use serde_json::Value;
 use toolgate_contract::{
     ActionType, Digest, Effect, EffectKind, Fault, Needs, Network, Permission, SafetyClass, ToolDef,
@@ -13,7 +14,9 @@ use toolgate_guard::{
 };
 use toolgate_tools::{Answer, Cx, Tool};
 
-use super::{Candidate, Definition, Judged, MOST_TOOLS, Origin, Standing, admit_origin, local_name, whole};
+use super::{
+    Candidate, Definition, Judged, MOST_TOOLS, Origin, Standing, admit_origin, local_name, relay::Relayed, whole,
+};
 use crate::{
     catalog::{Entry, Row},
     house::House,
@@ -28,11 +31,17 @@ pub struct Imported {
     pub definition: Definition,
     /// What a call of it amounts to. This is the operator's word; the definition has none in it.
     pub terms: Terms,
+    /// How long a call may take.
+    timeout: Duration,
+    /// Whom a call talks to, where that is known better than by the name of the origin.
+    reaches: Option<String>,
+    /// It gives results as another server wrote them.
+    relayed: bool,
     run: Arc<Run>,
 }
 
 /// What the operator takes a call of an imported tool for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Terms {
     /// The action.
     pub action: ActionType,
@@ -54,7 +63,34 @@ impl Imported {
         definition: Definition,
         run: impl Fn(&Cx, Value) -> Result<Answer<Value>, Fault> + Send + Sync + 'static,
     ) -> Self {
-        Self { definition, terms: Terms::default(), run: Arc::new(run) }
+        let ToolDef { timeout, .. } = ToolDef::default();
+        let (terms, reaches) = (Terms::default(), None);
+        Self { definition, terms, timeout, reaches, relayed: false, run: Arc::new(run) }
+    }
+
+    /// A tool of another MCP server: what it gives is that server's result, whole. It is passed on as it is, cleaned and
+    /// bounded; what it says that it failed is a failure, and what it says of its types is held against its schema.
+    pub fn relayed(
+        definition: Definition,
+        run: impl Fn(&Cx, Value) -> Result<Value, Fault> + Send + Sync + 'static,
+    ) -> Self {
+        let relay = move |cx: &Cx, input: Value| {
+            let Relayed { result, text, truncated } = Relayed::of(run(cx, input)?, cx.caps())?;
+            Ok(Answer::with_text(result, text).truncated(truncated))
+        };
+        Self { relayed: true, ..Self::new(definition, relay) }
+    }
+
+    /// The same with so much time for a call.
+    #[must_use]
+    pub fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// The same, where a call talks to this `host:port`.
+    #[must_use]
+    pub fn reaching(self, target: impl Into<String>) -> Self {
+        Self { reaches: Some(target.into()), ..self }
     }
 
     /// The same under these terms.
@@ -78,9 +114,10 @@ impl Imported {
             safety: self.terms.safety.max(SafetyClass::Network),
             needs: Needs { network: Network::Fenced, ..Needs::NOTHING },
             permission,
+            timeout: self.timeout,
             ..ToolDef::default()
         };
-        let (run, to) = (self.run.clone(), origin.to_owned());
+        let (run, to) = (self.run.clone(), self.reaches.clone().unwrap_or_else(|| origin.to_owned()));
         let effects = move |_: &Value| vec![Effect::on(EffectKind::Network, to.clone())];
         let mut tool = Tool::typed(def, effects, move |cx: &Cx, input: Value| run(cx, input));
         tool.def.input_schema = input_schema.clone();
@@ -155,7 +192,7 @@ impl Look {
             Fault::refused("bad_definition", format!("a definition has no hash: {error}"), "Have it corrected.")
         })?;
         let found = definition::scan(&definition.to_json());
-        let local = local_name(&definition);
+        let local = local_name(&origin.name, &definition);
         let name = whole(&origin.name, &local);
         let unfit = |code, why| Err(Standing::Unfit { code, why });
         let entry = if let Err(fault) = names::admit_name(&name) {
@@ -164,7 +201,10 @@ impl Look {
             unfit("bad_definition", format!("its definition is refused ({})", rules(&found)))
         } else {
             match Entry::of(imported.tool(&origin.name, &name), Some(origin.name.clone())) {
-                Ok(entry) => Ok(Arc::new(Entry { findings: found.clone(), ..entry })),
+                Ok(entry) => {
+                    let (findings, relayed) = (found.clone(), imported.relayed);
+                    Ok(Arc::new(Entry { findings, relayed, ..entry }))
+                }
                 Err(bad) => unfit(bad.code, bad.to_string()),
             }
         };

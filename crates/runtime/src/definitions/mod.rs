@@ -7,6 +7,7 @@
 
 mod import;
 mod kept;
+pub(crate) mod relay;
 
 use std::{
     collections::BTreeSet,
@@ -284,10 +285,24 @@ impl Definitions {
     }
 }
 
-/// The name an agent calls an imported tool by: its origin, then its own name in the letters every name here has.
-pub(crate) fn local_name(definition: &Definition) -> String {
+/// The second half of the name an agent calls an imported tool by: its own name in the letters every name here has. One
+/// that is too long is cut, and its hash says which one it is.
+pub(crate) fn local_name(origin: &str, definition: &Definition) -> String {
+    const HASH: usize = 8;
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-    definition.name.chars().take(MAX_NAME + 1).map(plain).collect()
+    let most = MAX_NAME.saturating_sub(origin.len() + BETWEEN.len());
+    let local: String = definition.name.chars().take(most + 1).map(plain).collect();
+    if local.len() <= most {
+        return local;
+    }
+    let hash = Digest::of(definition.name.as_bytes());
+    let hash: String = hash.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}_{}", &local[..most.saturating_sub(HASH + 1)], &hash[..HASH])
+}
+
+/// The origin in the name of an imported tool.
+pub(crate) fn origin_of(tool: &str) -> Option<&str> {
+    tool.split_once(BETWEEN).map(|(origin, _)| origin)
 }
 
 pub(crate) fn whole(origin: &str, local: &str) -> String {

@@ -11,6 +11,7 @@ use clap::Args;
 use serde_json::Value;
 use toolgate_contract::{AgentName, Outcome, Status};
 use toolgate_guard::json;
+use toolgate_mcp::bridge::Bridge;
 use toolgate_runtime::{Watch, store::Store as _};
 
 use crate::{problem::Problem, setup, setup::Place, show};
@@ -64,6 +65,11 @@ impl Call {
                     stop.cancel();
                 }
             });
+            // Only the server whose tool it is. Why it is not there is in the log; the call says that it is not.
+            let bridge = Bridge::new(&opened.runtime);
+            if let Some(server) = bridge.server_of(&self.tool) {
+                let _ = bridge.connect(server).await;
+            }
             opened.runtime.invoke(call, watch).await
         });
         executor.block_on(opened.store.close())?;

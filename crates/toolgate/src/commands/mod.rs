@@ -14,6 +14,7 @@ mod explain;
 mod findings;
 mod flow;
 mod images;
+mod mcp;
 mod pins;
 mod policy;
 mod sandbox;
@@ -55,6 +56,7 @@ pub(crate) enum Command {
     Scan(scan::Scan),
     Flow(flow::Flow),
     Connections(connections::Connections),
+    Mcp(mcp::Mcp),
     Secrets(secrets::Secrets),
     Tokens(tokens::Tokens),
     Doctor(doctor::Doctor),
@@ -84,6 +86,7 @@ impl Command {
             Self::Scan(command) => command.run(),
             Self::Flow(command) => command.run(),
             Self::Connections(command) => command.run(place),
+            Self::Mcp(command) => command.run(place),
             Self::Secrets(command) => command.run(place),
             Self::Tokens(command) => command.run(place),
             Self::Demo(command) => command.run(),

@@ -68,9 +68,7 @@ impl Pins {
                 }
             }
             Self::Pin { tool, hash } => {
-                // The system's word, not the environment's: it stands in the list as who agreed.
-                let user = rustix::process::getuid().as_raw();
-                definitions.pin(&tool, hash, &format!("uid {user}"))?;
+                definitions.pin(&tool, hash, &whoever())?;
                 show::line(&format!("{tool} is pinned: agents may be shown it and call it"))?;
             }
             Self::Unpin { tool } => {
@@ -82,7 +80,12 @@ impl Pins {
     }
 }
 
-fn hash(text: &str) -> Result<Digest, String> {
+/// Who agrees, as it stands in the list. The system's word, not the environment's.
+pub(super) fn whoever() -> String {
+    format!("uid {}", rustix::process::getuid().as_raw())
+}
+
+pub(super) fn hash(text: &str) -> Result<Digest, String> {
     Digest::parse(text)
         .ok_or_else(|| "write `sha256:` and 64 hex digits, as `toolgate tools diff` shows them".to_owned())
 }
@@ -93,7 +96,7 @@ fn row(listed: Listed) -> [String; 5] {
     [tool, standing, by.unwrap_or_default(), at.unwrap_or_default(), hash]
 }
 
-fn page(shown: &Shown) -> String {
+pub(super) fn page(shown: &Shown) -> String {
     let Shown { tool, standing, hash, told, diff } = shown;
     let mut page = format!("{tool} is held back ({standing})\n");
     for line in told {

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use toolgate_console::Console;
 use toolgate_contract::AgentName;
+use toolgate_mcp::bridge::Bridge;
 use toolgate_runtime::store::Store as _;
 
 use crate::{problem::Problem, setup, setup::Place, show};
@@ -53,15 +54,17 @@ impl Serve {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
         let opened = place.open(&self.agent, self.workspace.as_deref())?;
         let agent = AgentName::from(&*self.agent);
-        let tools = opened.runtime.definitions(&agent)?;
         let (watched, asked) = (stdin().is_terminal(), self.http.is_some());
         let speaks_mcp = self.stdio || (!watched && !asked);
         let http = self.http.or((!speaks_mcp).then_some(CONSOLE));
+        let executor = setup::executor()?;
+        let bridge = Bridge::new(&opened.runtime);
+        executor.block_on(bridge.connect_all());
+        let tools = opened.runtime.definitions(&agent)?;
         if watched && !self.stdio {
             let names: Vec<_> = tools.iter().map(|tool| &*tool.def.name).collect();
             show::line(&self.page(place, &opened, &names)?)?;
         }
-        let executor = setup::executor()?;
         let served = executor.block_on(async {
             let stop = CancellationToken::new();
             let (runtime, ended) = (opened.runtime.clone(), stop.clone());
@@ -84,6 +87,7 @@ impl Serve {
             }
             served
         });
+        drop(bridge);
         executor.block_on(opened.store.close())?;
         executor.shutdown_timeout(setup::PATIENCE);
         served.map(|()| ExitCode::SUCCESS)

@@ -5,10 +5,15 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use toolgate_contract::AgentName;
+use toolgate_mcp::bridge::Bridge;
 use toolgate_runtime::Listed;
 
 use super::pins::Pins;
-use crate::{problem::Problem, setup::Place, show};
+use crate::{
+    problem::Problem,
+    setup::{self, Place},
+    show,
+};
 
 /// List the tools an agent may use, and pin those of others
 ///
@@ -48,6 +53,9 @@ impl Tools {
             return pins.run(place);
         }
         let runtime = place.look(&self.agent)?;
+        let executor = setup::executor()?;
+        let bridge = Bridge::new(&runtime);
+        executor.block_on(bridge.connect_all());
         let tools = runtime.definitions(&AgentName::from(&*self.agent))?;
         if show::wants_json(self.json) {
             show::json(&tools.iter().map(|tool| self.level.json(tool)).collect::<Vec<_>>())?;

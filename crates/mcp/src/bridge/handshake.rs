@@ -1,0 +1,109 @@
+//! Which protocol a server speaks: the stateless one of 2026, or one of those that begin with `initialize`.
+//!
+//! The question that only a server of the new era can answer is asked first. Whatever else comes back, or nothing in time,
+//! means the old way: servers of the old era answer an unknown method with various errors, or not at all.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::peer::{Peer, Trouble};
+
+/// The revision of the stateless era.
+pub const MODERN: &str = "2026-07-28";
+/// The revisions that begin with `initialize`, the one that is asked for first.
+pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Of the time for a handshake, so much is for the question of the new era: one part of three.
+const PROBE: u32 = 3;
+
+/// How requests are written for a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// Every request says by itself who asks.
+    Modern,
+    /// It was said once, at the beginning, in this revision.
+    Legacy(&'static str),
+}
+
+/// What a server said of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Greeting {
+    /// How it is spoken to.
+    pub era: Era,
+    /// It says when its tools change.
+    pub tells_changes: bool,
+    /// What it is called, by its own word.
+    pub server: Value,
+}
+
+/// Which questions are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// That of the new era, then that of the old.
+    Both,
+    /// That of the old era: it broke when it was asked the other.
+    Old,
+}
+
+/// Finds out how to speak to a server, within this time.
+pub(super) async fn greet(peer: &Peer, way: Way, patience: Duration) -> Result<Greeting, Trouble> {
+    let until = Instant::now() + patience;
+    if way == Way::Both {
+        match peer.ask("server/discover", Era::Modern.params(Map::new()), patience / PROBE, None).await {
+            Ok(told) if speaks_modern(&told) => return Ok(modern(&told)),
+            Err(Trouble::Gone) => return Err(Trouble::Gone),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let left = until.saturating_duration_since(Instant::now());
+    let told = peer.ask("initialize", hello(), left, None).await?;
+    let greeting = legacy(&told)?;
+    peer.tell("notifications/initialized", json!({}));
+    Ok(greeting)
+}
+
+impl Era {
+    /// The parameters of a request, as this era wants them.
+    pub fn params(self, mut params: Map<String, Value>) -> Map<String, Value> {
+        if self == Self::Modern {
+            let meta = params.entry("_meta").or_insert_with(|| json!({}));
+            meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            meta["io.modelcontextprotocol/clientInfo"] = who();
+        }
+        params
+    }
+}
+
+/// How we introduce ourselves.
+fn who() -> Value {
+    json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
+}
+
+pub(crate) fn hello() -> Map<String, Value> {
+    let hello = [("protocolVersion", json!(LEGACY[0])), ("capabilities", json!({})), ("clientInfo", who())];
+    hello.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+pub(crate) fn speaks_modern(told: &Value) -> bool {
+    told["supportedVersions"].as_array().is_some_and(|versions| versions.iter().any(|version| version == MODERN))
+}
+
+pub(crate) fn modern(told: &Value) -> Greeting {
+    let server = &told["_meta"]["io.modelcontextprotocol/serverInfo"];
+    Greeting { era: Era::Modern, tells_changes: tells_changes(told), server: server.clone() }
+}
+
+pub(crate) fn legacy(told: &Value) -> Result<Greeting, Trouble> {
+    let version = told["protocolVersion"].as_str().unwrap_or_default();
+    let Some(version) = LEGACY.into_iter().find(|known| *known == version) else {
+        let version: String = version.chars().take(40).flat_map(char::escape_default).collect();
+        return Err(Trouble::Unusable(format!("it speaks revision `{version}`, which is not known here")));
+    };
+    Ok(Greeting { era: Era::Legacy(version), tells_changes: tells_changes(told), server: told["serverInfo"].clone() })
+}
+
+fn tells_changes(told: &Value) -> bool {
+    told["capabilities"]["tools"]["listChanged"] == true
+}

@@ -1,0 +1,122 @@
+//! A server that was greeted: whatever is asked from now on is written as it wants it.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, watch};
+use toolgate_runtime::ServerLine;
+
+use super::{
+    handshake::{Era, Greeting, Way, greet},
+    peer::{Peer, Step, Trouble},
+    web::{Repeated, Web},
+};
+
+/// A server, and how it is spoken to.
+#[derive(Debug, Clone)]
+pub struct Link {
+    talk: Talk,
+    greeting: Greeting,
+}
+
+#[derive(Debug, Clone)]
+enum Talk {
+    Lines(Peer),
+    Web(Arc<Web>),
+}
+
+impl Link {
+    /// Greets a server that is spoken to in lines, within this time.
+    pub async fn open(peer: Peer, way: Way, patience: Duration) -> Result<Self, Trouble> {
+        let greeting = greet(&peer, way, patience).await?;
+        if greeting.era == Era::Modern && greeting.tells_changes {
+            peer.begin("subscriptions/listen", changes_wanted());
+        }
+        Ok(Self { talk: Talk::Lines(peer), greeting })
+    }
+
+    /// Greets a server that is at an address, within this time.
+    pub async fn open_line(line: ServerLine, patience: Duration) -> Result<Self, Trouble> {
+        let web = Web::new(line, patience);
+        let greeting = web.greet().await?;
+        Ok(Self { talk: Talk::Web(web), greeting })
+    }
+
+    /// What it said of itself.
+    pub fn greeting(&self) -> &Greeting {
+        &self.greeting
+    }
+
+    /// Asks, as [`Peer::ask`] does.
+    pub async fn ask(&self, method: &str, params: Map<String, Value>, patience: Duration) -> Result<Value, Trouble> {
+        self.ask_telling(method, params, &[], patience, None).await
+    }
+
+    /// The same, for whoever wants to hear how far it has come. In the stateless era a result may be no result yet; nobody
+    /// here can give what such a server still wants, because it was told so.
+    pub(crate) async fn ask_telling(
+        &self,
+        method: &str,
+        params: Map<String, Value>,
+        mirrored: &[Repeated],
+        patience: Duration,
+        steps: Option<mpsc::Sender<Step>>,
+    ) -> Result<Value, Trouble> {
+        let era = self.greeting.era;
+        let params = era.params(params);
+        let answer = match &self.talk {
+            Talk::Lines(peer) => peer.ask(method, params, patience, steps).await?,
+            Talk::Web(web) => web.ask(era, method, params, mirrored, patience, steps).await?,
+        };
+        match answer["resultType"].as_str() {
+            None | Some("complete") => Ok(answer),
+            Some(kind) => {
+                let kind: String = kind.chars().take(40).flat_map(char::escape_default).collect();
+                Err(Trouble::Unusable(format!("it is of type `{kind}`, and only a complete one was asked for")))
+            }
+        }
+    }
+
+    /// Changes whenever the server says that its tools did. One at an address is not listened to: it is asked now and then.
+    pub fn changes(&self) -> Option<watch::Receiver<u64>> {
+        match &self.talk {
+            Talk::Lines(peer) => Some(peer.changes()),
+            Talk::Web(_) => None,
+        }
+    }
+
+    /// Returns when the server is gone. One at an address never is: every request finds out anew.
+    pub(crate) async fn gone(&self) {
+        match &self.talk {
+            Talk::Lines(peer) => peer.gone().await,
+            Talk::Web(_) => pending().await,
+        }
+    }
+
+    /// Does it want arguments repeated in headers?
+    pub(crate) fn mirrors(&self) -> bool {
+        matches!(self.talk, Talk::Web(_)) && self.greeting.era == Era::Modern
+    }
+
+    /// Whom calls talk to, where that is another machine.
+    pub(crate) fn target(&self) -> Option<String> {
+        match &self.talk {
+            Talk::Lines(_) => None,
+            Talk::Web(web) => Some(web.target()),
+        }
+    }
+
+    /// What was left behind because it was no message; nothing at an address, where nobody else writes.
+    pub fn noise(&self) -> super::Noise {
+        match &self.talk {
+            Talk::Lines(peer) => peer.noise(),
+            Talk::Web(_) => super::Noise::default(),
+        }
+    }
+}
+
+/// What is asked of a server of the stateless era so that it tells of changes. One of the old era tells by itself.
+fn changes_wanted() -> Map<String, Value> {
+    let wanted = [("notifications".to_owned(), json!({ "toolsListChanged": true }))];
+    Era::Modern.params(Map::from_iter(wanted))
+}

@@ -1,0 +1,109 @@
+//! The way to other MCP servers, whose tools take the same road as our own.
+//!
+//! [`Bridge`] connects the servers of the config. Each runs in a room or is reached through the judged client
+//! (`server.rs`); its messages are read strictly (`peer.rs`, `web.rs`), it is found out how it is spoken to (`handshake.rs`, `link.rs`), and
+//! all of its tools are asked for (`listing.rs`) and handed to the runtime, which pins, holds back and names them. Results are
+//! passed on as the JSON they are: what this program has no word for is neither lost nor a reason to fail.
+
+mod events;
+mod handshake;
+mod link;
+mod listing;
+mod peer;
+mod policy;
+mod server;
+mod web;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::{sync::oneshot, time::timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use toolgate_contract::Fault;
+use toolgate_runtime::{Runtime, definitions::Registered};
+
+pub use handshake::{Era, Greeting, LEGACY, MODERN, Way};
+pub use link::Link;
+pub use listing::{Listing, list};
+pub use peer::{MOST_LINE, Noise, Peer, Step, Trouble};
+
+use server::Server;
+
+/// The servers of a runtime's config. Dropping it ends them all.
+pub struct Bridge {
+    runtime: Runtime,
+    servers: BTreeMap<String, Arc<Server>>,
+    stop: CancellationToken,
+    _end: DropGuard,
+}
+
+/// What became of the first try to connect a server.
+pub type Connected = Result<Vec<Registered>, Fault>;
+
+impl Bridge {
+    /// The servers that are not switched off. Nothing is started yet.
+    pub fn new(runtime: &Runtime) -> Self {
+        let configured = runtime.config().servers.iter().filter(|(_, server)| !server.value.disabled);
+        let servers = configured.map(|(name, server)| (name.clone(), Arc::new(Server::new(name, &server.value))));
+        let stop = CancellationToken::new();
+        Self { runtime: runtime.clone(), servers: servers.collect(), _end: stop.clone().drop_guard(), stop }
+    }
+
+    /// The server a tool of this name would be of.
+    pub fn server_of<'a>(&self, tool: &'a str) -> Option<&'a str> {
+        tool.split_once("__").map(|(server, _)| server).filter(|server| self.servers.contains_key(*server))
+    }
+
+    /// Connects one server, and keeps it from then on.
+    pub async fn connect(&self, name: &str) -> Connected {
+        match self.begin(name) {
+            Some(first) => first.await.unwrap_or_else(|_| Err(gave_up(name))),
+            None => {
+                let message = format!("there is no server `{name}`, or it is switched off");
+                Err(Fault::refused("unknown_server", message, "Name one that `toolgate mcp list` shows."))
+            }
+        }
+    }
+
+    /// Connects all servers, and keeps them from then on. Whatever takes longer than a handshake may goes on behind it: one
+    /// that is slow or broken holds up nobody else.
+    pub async fn connect_all(&self) -> BTreeMap<String, Connected> {
+        let longest = self.servers.values().map(|server| server.handshake()).max().unwrap_or(Duration::ZERO);
+        let connecting = self.servers.keys().filter_map(|name| {
+            let first = self.begin(name)?;
+            Some(async move { (name.clone(), timeout(longest, first).await) })
+        });
+        let connected = join_all(connecting).await.into_iter().map(|(name, first)| match first {
+            Ok(Ok(first)) => (name, first),
+            Ok(Err(_)) | Err(_) => {
+                let late = gave_up(&name);
+                (name, Err(late))
+            }
+        });
+        connected.collect()
+    }
+
+    fn begin(&self, name: &str) -> Option<oneshot::Receiver<Connected>> {
+        let server = self.servers.get(name)?;
+        let (tell, first) = oneshot::channel();
+        let (keeping, stop) = (server.clone().keep(self.runtime.clone(), tell), self.stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = keeping => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        Some(first)
+    }
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.servers.keys()).finish()
+    }
+}
+
+fn gave_up(name: &str) -> Fault {
+    let message = format!("server `{name}` is not connected yet");
+    Fault::failed("server_unavailable", message, "Try again later.").retryable()
+}

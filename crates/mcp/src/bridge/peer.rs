@@ -1,0 +1,422 @@
+//! A conversation with another server over a pair of byte streams: requests, and whose answer is whose.
+//!
+//! Whoever is at the other end may write anything. A line that is no message is counted and left behind, a line that is
+//! too long is thrown away as it comes, and an answer goes to the request with its id and to nobody else: one that
+//! nobody waits for is counted. What the server asks for is answered by [`policy`], never by waiting.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use toolgate_contract::Fault;
+use toolgate_guard::json::{self as strict, Limits};
+
+use super::policy;
+use crate::message::find_id;
+
+/// Bytes of one line, its end included.
+pub const MOST_LINE: usize = 16 * 1024 * 1024;
+/// A message around a result, which may nest as deeply as any value.
+const LIMITS: Limits = Limits { bytes: MOST_LINE, depth: 72 };
+/// Lines that wait for a server that does not read. Whoever asks then waits too.
+const UNREAD: usize = 64;
+/// What a reader keeps between lines.
+const KEPT: usize = 64 * 1024;
+/// How much of what a server says about its own failure is passed on.
+const SHOWN: usize = 1_000;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Trouble {
+    /// The connection ended.
+    #[error("the server is gone")]
+    Gone,
+    /// No answer in time.
+    #[error("no answer within {} ms", .0.as_millis())]
+    TimedOut(Duration),
+    /// There was an answer that cannot be read, or that is none.
+    #[error("its answer cannot be used: {0}")]
+    Unusable(String),
+    /// It cannot be reached.
+    #[error("{}", .0.message)]
+    Failed(Fault),
+    /// The server answered with an error.
+    #[error("it answered with error {code}: {message}")]
+    Refused {
+        /// The number of the error.
+        code: i64,
+        /// What it says.
+        message: String,
+        /// What comes with it.
+        data: Value,
+    },
+}
+
+/// How far the server has come with a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Done so far.
+    pub done: f64,
+    /// Of how much, where it says so.
+    pub total: Option<f64>,
+    /// What it is at.
+    pub message: Option<String>,
+}
+
+/// What was left behind because it was no message for us.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Noise {
+    /// Lines that are no message.
+    pub lines: u64,
+    /// Lines that were too long.
+    pub too_long: u64,
+    /// Answers nobody waits for: to no request, to one that was given up, or a second one.
+    pub answers: u64,
+    /// Requests that were answered by saying no.
+    pub refused: u64,
+}
+
+/// A server, as whoever asks it sees it. Cheap to clone; when the last clone is dropped the conversation is over.
+#[derive(Clone)]
+pub struct Peer {
+    shared: Arc<Shared>,
+    _end: Arc<DropGuard>,
+}
+
+struct Shared {
+    /// Who waits for which answer; none once the server is gone.
+    waiting: Mutex<Option<HashMap<u64, Waiter>>>,
+    out: mpsc::Sender<Vec<u8>>,
+    next: AtomicU64,
+    noise: Mutex<Noise>,
+    /// How often the server has said that its tools changed.
+    changes: watch::Sender<u64>,
+    ended: CancellationToken,
+}
+
+struct Waiter {
+    answer: oneshot::Sender<Result<Value, Trouble>>,
+    steps: Option<mpsc::Sender<Step>>,
+}
+
+impl Peer {
+    /// Speaks over these streams until one of them ends or the last clone is dropped.
+    pub fn over<R, W>(read: R, write: W) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (out, lines) = mpsc::channel(UNREAD);
+        let ended = CancellationToken::new();
+        let shared = Arc::new(Shared {
+            waiting: Mutex::new(Some(HashMap::new())),
+            out,
+            next: AtomicU64::new(1),
+            noise: Mutex::default(),
+            changes: watch::Sender::new(0),
+            ended: ended.clone(),
+        });
+        tokio::spawn(write_lines(write, lines, ended.clone()));
+        tokio::spawn(read_lines(read, shared.clone()));
+        Self { shared, _end: Arc::new(ended.drop_guard()) }
+    }
+
+    /// Asks, and waits for the answer at most this long. What is given up, also by dropping the future, is cancelled.
+    ///
+    /// `steps` hears how far the server has come; a listener that does not keep up misses some.
+    pub async fn ask(
+        &self,
+        method: &str,
+        mut params: Map<String, Value>,
+        patience: Duration,
+        steps: Option<mpsc::Sender<Step>>,
+    ) -> Result<Value, Trouble> {
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        if steps.is_some() {
+            let meta = params.entry("_meta").or_insert_with(|| json!({}));
+            meta["progressToken"] = json!(id);
+        }
+        let (answer, answered) = oneshot::channel();
+        self.shared.wait_for(id, Waiter { answer, steps })?;
+        let asked = Asked { shared: &self.shared, id };
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let whole = async {
+            self.shared.out.send(line(&request)).await.map_err(|_| Trouble::Gone)?;
+            answered.await.unwrap_or(Err(Trouble::Gone))
+        };
+        let answer = timeout(patience, whole).await.unwrap_or(Err(Trouble::TimedOut(patience)));
+        drop(asked);
+        answer
+    }
+
+    /// Asks for what goes on without an end: nobody waits for the answer, and nobody takes it back.
+    pub fn begin(&self, method: &str, params: Map<String, Value>) {
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, _) = oneshot::channel();
+        if self.shared.wait_for(id, Waiter { answer, steps: None }).is_ok() {
+            self.shared.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        }
+    }
+
+    /// Tells the server something, if it reads.
+    pub fn tell(&self, method: &str, params: Value) {
+        self.shared.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Changes whenever the server says that its tools did.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// What was left behind so far.
+    pub fn noise(&self) -> Noise {
+        *self.shared.noise()
+    }
+
+    /// Returns when the server is gone.
+    pub async fn gone(&self) {
+        self.shared.ended.cancelled().await;
+    }
+
+    /// Is there nobody any more?
+    pub fn is_gone(&self) -> bool {
+        self.shared.ended.is_cancelled()
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("gone", &self.is_gone()).finish_non_exhaustive()
+    }
+}
+
+/// A request that is under way. Dropped before its answer came, it is taken back.
+struct Asked<'a> {
+    shared: &'a Shared,
+    id: u64,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let given_up = self.shared.waiting().as_mut().is_some_and(|waiting| waiting.remove(&self.id).is_some());
+        if given_up {
+            let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+            self.shared.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+        }
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Option<HashMap<u64, Waiter>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noise(&self) -> MutexGuard<'_, Noise> {
+        self.noise.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for(&self, id: u64, waiter: Waiter) -> Result<(), Trouble> {
+        self.waiting().as_mut().ok_or(Trouble::Gone)?.insert(id, waiter);
+        Ok(())
+    }
+
+    /// Puts a message in line. A server that does not read is not told: whoever reads must not wait for whoever writes.
+    fn say(&self, message: &Value) {
+        let _ = self.out.try_send(line(message));
+    }
+
+    /// Everybody who still waits is told that nobody will answer.
+    fn end(&self) {
+        let waiting = self.waiting().take().unwrap_or_default();
+        self.ended.cancel();
+        for waiter in waiting.into_values() {
+            // Whoever asked may have left.
+            let _ = waiter.answer.send(Err(Trouble::Gone));
+        }
+    }
+
+    fn take(&self, line: &[u8]) {
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+        if line.is_empty() {
+            return;
+        }
+        match strict::read(line, &LIMITS) {
+            // The revision of March 2025 has batches.
+            Ok(Value::Array(messages)) => messages.into_iter().for_each(|message| self.take_message(message)),
+            Ok(message) => self.take_message(message),
+            Err(fault) => {
+                self.noise().lines += 1;
+                self.fail(line, &fault.to_string());
+            }
+        }
+    }
+
+    fn take_message(&self, message: Value) {
+        let Value::Object(mut fields) = message else {
+            self.noise().lines += 1;
+            return;
+        };
+        let id = fields.remove("id");
+        match (fields.get("method").and_then(Value::as_str), id) {
+            (Some(method), None) => self.hear(method, fields.get("params").unwrap_or(&Value::Null)),
+            (Some(method), Some(id)) => {
+                let mut answer = policy::answer(method).unwrap_or_else(|error| {
+                    self.noise().refused += 1;
+                    json!({ "error": error })
+                });
+                (answer["jsonrpc"], answer["id"]) = (json!("2.0"), id);
+                self.say(&answer);
+            }
+            (None, Some(id)) => self.settle(&id, answer_in(fields)),
+            (None, None) => self.noise().lines += 1,
+        }
+    }
+
+    /// Gives an answer to whoever waits for it.
+    fn settle(&self, id: &Value, answer: Result<Value, Trouble>) {
+        let waiter = id.as_u64().and_then(|id| self.waiting().as_mut()?.remove(&id));
+        match waiter {
+            Some(waiter) => drop(waiter.answer.send(answer)),
+            None => self.noise().answers += 1,
+        }
+    }
+
+    /// A line that cannot be read may have been an answer: whoever waits for it need not wait any longer.
+    fn fail(&self, beginning: &[u8], why: &str) {
+        let Some(id) = find_id(beginning).and_then(|id| serde_json::to_value(id).ok()) else { return };
+        let is_awaited = |id: u64| self.waiting().as_ref().is_some_and(|waiting| waiting.contains_key(&id));
+        if id.as_u64().is_some_and(is_awaited) {
+            self.settle(&id, Err(Trouble::Unusable(why.to_owned())));
+        }
+    }
+
+    fn hear(&self, method: &str, params: &Value) {
+        match method {
+            "notifications/progress" => self.hear_step(params),
+            "notifications/tools/list_changed" => self.changes.send_modify(|count| *count += 1),
+            // Logs and the changes of what nobody uses here.
+            _ => {}
+        }
+    }
+
+    fn hear_step(&self, params: &Value) {
+        let Some((id, step)) = step_in(params) else { return };
+        if let Some(steps) =
+            self.waiting().as_ref().and_then(|waiting| waiting.get(&id)).and_then(|waiter| waiter.steps.as_ref())
+        {
+            let _ = steps.try_send(step);
+        }
+    }
+}
+
+/// How far a request has come, and which one.
+pub(crate) fn step_in(params: &Value) -> Option<(u64, Step)> {
+    let (id, done) = (params["progressToken"].as_u64()?, params["progress"].as_f64()?);
+    let message = params["message"].as_str().map(|text| text.chars().take(SHOWN).collect());
+    Some((id, Step { done, total: params["total"].as_f64(), message }))
+}
+
+/// What an answer says.
+pub(crate) fn answer_in(mut fields: Map<String, Value>) -> Result<Value, Trouble> {
+    match (fields.remove("result"), fields.remove("error")) {
+        (Some(result), None) => Ok(result),
+        (None, Some(error)) => Err(Trouble::Refused {
+            code: error["code"].as_i64().unwrap_or_default(),
+            message: error["message"].as_str().unwrap_or_default().chars().take(SHOWN).collect(),
+            data: error["data"].clone(),
+        }),
+        _ => Err(Trouble::Unusable("it has neither a result nor an error, or both".to_owned())),
+    }
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+async fn write_lines<W>(mut write: W, mut lines: mpsc::Receiver<Vec<u8>>, ended: CancellationToken)
+where
+    W: AsyncWrite + Send + Unpin,
+{
+    let work = async {
+        while let Some(line) = lines.recv().await {
+            write.write_all(&line).await?;
+            write.flush().await?;
+        }
+        io::Result::Ok(())
+    };
+    // A server that no longer reads may still have something to say: it is gone when it says nothing any more.
+    tokio::select! {
+        _ = work => {}
+        () = ended.cancelled() => {}
+    }
+}
+
+async fn read_lines<R: AsyncRead + Send + Unpin>(read: R, shared: Arc<Shared>) {
+    let mut read = BufReader::with_capacity(KEPT, read);
+    let ended = shared.ended.clone();
+    let work = async {
+        let mut line = Vec::new();
+        while let Ok(Some(length)) = read_line(&mut read, &mut line).await {
+            match length {
+                Length::Whole => shared.take(&line),
+                Length::TooLong => {
+                    shared.noise().too_long += 1;
+                    shared.fail(&line, &format!("it is longer than {MOST_LINE} bytes"));
+                }
+            }
+            line.clear();
+            line.shrink_to(KEPT);
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = ended.cancelled() => {}
+    }
+    shared.end();
+}
+
+/// What a look at the input gave.
+enum Length {
+    /// A line is in the buffer.
+    Whole,
+    /// The beginning of one that is too long is in the buffer; the rest was thrown away.
+    TooLong,
+}
+
+/// Reads one line, and no more of it into memory than a line may have. None at the end; what has no end of line is lost.
+async fn read_line<R: AsyncRead + Unpin>(read: &mut BufReader<R>, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
+    let mut length = Length::Whole;
+    loop {
+        let bytes = read.fill_buf().await?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(bytes.len(), |at| at + 1);
+        if line.len() + taken > MOST_LINE {
+            length = Length::TooLong;
+        }
+        if matches!(length, Length::Whole) {
+            line.extend_from_slice(&bytes[..taken]);
+        }
+        read.consume(taken);
+        if end.is_some() {
+            return Ok(Some(length));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! A conversation with another server over HTTP: every request is handed in by itself, and answered with a message or
+//! with a stream of them.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+use tokio::{runtime::Handle, sync::mpsc, time::timeout};
+use toolgate_guard::json::{self as strict, Limits};
+use toolgate_runtime::{ServerLine, egress::Streamed};
+
+use super::{
+    events::Events,
+    handshake::{Era, Greeting, MODERN, hello, legacy, modern, speaks_modern},
+    peer::{MOST_LINE, Step, Trouble, answer_in, step_in},
+    policy,
+};
+
+const LIMITS: Limits = Limits { bytes: MOST_LINE, depth: 72 };
+/// How long a server may take to be told something.
+const TELL: Duration = Duration::from_secs(5);
+
+/// A server at an address, greeted.
+#[derive(Debug)]
+pub(crate) struct Web {
+    line: ServerLine,
+    next: AtomicU64,
+    /// What a server of the old era calls our conversation.
+    session: Mutex<Option<String>>,
+    patience: Duration,
+}
+
+/// A header that repeats an argument, so that whoever stands between need not read the body: where the argument is, and the
+/// name.
+pub(crate) type Repeated = (Vec<String>, String);
+
+impl Web {
+    pub(crate) fn new(line: ServerLine, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { line, next: AtomicU64::new(1), session: Mutex::default(), patience })
+    }
+
+    pub(crate) fn target(&self) -> String {
+        self.line.target()
+    }
+
+    /// Finds out how to speak to it.
+    pub(crate) async fn greet(self: &Arc<Self>) -> Result<Greeting, Trouble> {
+        let asked = self.send(Era::Modern, "server/discover", Era::Modern.params(Map::new()), &[], None);
+        match timeout(self.patience, asked).await {
+            Ok(Ok(told)) if speaks_modern(&told) => Ok(modern(&told)),
+            // Nobody is there, or nobody may be asked: another question is no help.
+            Ok(Err(trouble @ Trouble::Failed(_))) => Err(trouble),
+            Ok(_) | Err(_) => self.initialize().await,
+        }
+    }
+
+    async fn initialize(self: &Arc<Self>) -> Result<Greeting, Trouble> {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let asked = self.send(Era::Legacy(""), "initialize", hello(), &[], None);
+        let told = timeout(self.patience, asked).await.unwrap_or(Err(Trouble::TimedOut(self.patience)))?;
+        let greeting = legacy(&told)?;
+        self.tell(greeting.era, json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        Ok(greeting)
+    }
+
+    /// Asks, and waits for the answer at most this long. A server of the old era that has forgotten the conversation is
+    /// greeted anew, once.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        era: Era,
+        method: &str,
+        params: Map<String, Value>,
+        mirrored: &[Repeated],
+        patience: Duration,
+        steps: Option<mpsc::Sender<Step>>,
+    ) -> Result<Value, Trouble> {
+        let whole = async {
+            match self.send(era, method, params.clone(), mirrored, steps.clone()).await {
+                Err(Trouble::Gone) if era != Era::Modern => {
+                    self.initialize().await?;
+                    self.send(era, method, params, mirrored, steps).await
+                }
+                answer => answer,
+            }
+        };
+        timeout(patience, whole).await.unwrap_or(Err(Trouble::TimedOut(patience)))
+    }
+
+    /// One request, and its answer.
+    async fn send(
+        self: &Arc<Self>,
+        era: Era,
+        method: &str,
+        mut params: Map<String, Value>,
+        mirrored: &[Repeated],
+        steps: Option<mpsc::Sender<Step>>,
+    ) -> Result<Value, Trouble> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        if steps.is_some() {
+            let meta = params.entry("_meta").or_insert_with(|| json!({}));
+            meta["progressToken"] = json!(id);
+        }
+        let mut headers = self.headers(era);
+        if era == Era::Modern {
+            headers.push(("Mcp-Method".to_owned(), method.to_owned()));
+            let name = params.get("name").and_then(Value::as_str).map(|name| ("Mcp-Name".to_owned(), plain(name)));
+            headers.extend(name);
+            headers.extend(repeated(mirrored, params.get("arguments").unwrap_or(&Value::Null)));
+        }
+        let mut asked = Asked { web: self, era, id, answered: false };
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let reply =
+            self.line.post(headers, request.to_string().into_bytes(), FOR_EVER).await.map_err(Trouble::Failed)?;
+        let answer = self.read(era, reply, id, steps.as_ref()).await;
+        asked.answered = true;
+        answer
+    }
+
+    /// What every request says of itself.
+    fn headers(&self, era: Era) -> Vec<(String, String)> {
+        let version = match era {
+            Era::Modern => Some(MODERN),
+            // Nothing is agreed on before the server was greeted.
+            Era::Legacy("") => None,
+            Era::Legacy(version) => Some(version),
+        };
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let said = [
+            Some(("Content-Type", "application/json".to_owned())),
+            Some(("Accept", "application/json, text/event-stream".to_owned())),
+            version.map(|version| ("MCP-Protocol-Version", version.to_owned())),
+            session.filter(|_| era != Era::Modern).map(|session| ("Mcp-Session-Id", session)),
+        ];
+        said.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    async fn read(
+        self: &Arc<Self>,
+        era: Era,
+        mut reply: Streamed,
+        id: u64,
+        steps: Option<&mpsc::Sender<Step>>,
+    ) -> Result<Value, Trouble> {
+        let status = reply.status();
+        let has_session = self.session.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if status == 404 && has_session && era != Era::Modern {
+            return Err(Trouble::Gone);
+        }
+        if era == Era::Legacy("")
+            && let Some(session) = reply.header("mcp-session-id").filter(|session| is_session(session))
+        {
+            *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.to_owned());
+        }
+        let kind = reply.header("content-type").unwrap_or_default().to_ascii_lowercase();
+        if kind.starts_with("text/event-stream") {
+            return self.read_events(era, reply, id, steps).await;
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = reply.piece().await.map_err(Trouble::Failed)? {
+            body.extend_from_slice(&piece);
+        }
+        let message = strict::read(&body, &LIMITS);
+        match message {
+            Ok(Value::Object(fields)) if fields.get("id") == Some(&json!(id)) || fields.contains_key("error") => {
+                answer_in(fields)
+            }
+            _ if !(200..300).contains(&status) => Err(Trouble::Unusable(format!("its status is {status}"))),
+            Ok(_) => Err(Trouble::Unusable("it answers something else than what it was asked".to_owned())),
+            Err(fault) => Err(Trouble::Unusable(fault.to_string())),
+        }
+    }
+
+    /// Reads messages until the answer is among them. What the server asks on the way is answered by policy.
+    async fn read_events(
+        self: &Arc<Self>,
+        era: Era,
+        mut reply: Streamed,
+        id: u64,
+        steps: Option<&mpsc::Sender<Step>>,
+    ) -> Result<Value, Trouble> {
+        let mut events = Events::default();
+        while let Some(piece) = reply.piece().await.map_err(Trouble::Failed)? {
+            for data in events.take(&piece) {
+                let Ok(Value::Object(fields)) = strict::read(&data, &LIMITS) else { continue };
+                let method = fields.get("method").and_then(Value::as_str).map(str::to_owned);
+                match (method.as_deref(), fields.get("id")) {
+                    (None, Some(told)) if *told == json!(id) => return answer_in(fields),
+                    (Some("notifications/progress"), None) => {
+                        let step = fields.get("params").and_then(step_in).filter(|(token, _)| *token == id);
+                        if let (Some(steps), Some((_, step))) = (steps, step) {
+                            let _ = steps.try_send(step);
+                        }
+                    }
+                    (Some(method), Some(asked)) => {
+                        let mut answer = policy::answer(method).unwrap_or_else(|error| json!({ "error": error }));
+                        (answer["jsonrpc"], answer["id"]) = (json!("2.0"), asked.clone());
+                        self.tell(era, answer).await;
+                    }
+                    _ => {}
+                }
+            }
+            if events.held() > MOST_LINE {
+                return Err(Trouble::Unusable(format!("it is longer than {MOST_LINE} bytes")));
+            }
+        }
+        Err(Trouble::Unusable("its stream ended before the answer".to_owned()))
+    }
+
+    /// Tells the server something. Whether it listens is its own affair.
+    async fn tell(&self, era: Era, message: Value) {
+        let mut headers = self.headers(era);
+        if let (Era::Modern, Some(method)) = (era, message["method"].as_str()) {
+            headers.push(("Mcp-Method".to_owned(), method.to_owned()));
+        }
+        if let Err(fault) = self.line.post(headers, message.to_string().into_bytes(), TELL).await {
+            tracing::debug!(%fault, "a server could not be told something");
+        }
+    }
+}
+
+/// Whoever asks gives a time of their own; this is only the longest there is.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+/// A request that is under way. A server of the old era is told when nobody waits any more; for one of the new era it is
+/// enough that the stream ends.
+struct Asked<'a> {
+    web: &'a Arc<Web>,
+    era: Era,
+    id: u64,
+    answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let (Ok(executor), Era::Legacy(version), false) = (Handle::try_current(), self.era, self.answered) else {
+            return;
+        };
+        if version.is_empty() {
+            return;
+        }
+        let (web, era) = (self.web.clone(), self.era);
+        let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        executor.spawn(async move { web.tell(era, told).await });
+    }
+}
+
+fn is_session(session: &str) -> bool {
+    session.len() <= 1_024 && session.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The headers that repeat these arguments.
+fn repeated(mirrored: &[Repeated], arguments: &Value) -> Vec<(String, String)> {
+    let value = |path: &Vec<String>| path.iter().try_fold(arguments, |value, key| value.get(key));
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(plain(text)),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    };
+    let repeated = mirrored.iter().filter_map(|(path, name)| Some((format!("Mcp-Param-{name}"), text(value(path)?)?)));
+    repeated.collect()
+}
+
+/// A text as a header has it: what would not survive there is encoded.
+fn plain(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    let is_trimmed = text.trim_matches([' ', '\t']) == text;
+    let is_sentinel = text.starts_with("=?base64?") && text.ends_with("?=");
+    if is_plain && is_trimmed && !is_sentinel {
+        return text.to_owned();
+    }
+    format!("=?base64?{}?=", STANDARD.encode(text))
+}
+
+/// The arguments a definition wants repeated, or none where it asks for what cannot be: such a tool is not taken.
+pub(crate) fn mirrored(schema: &Value) -> Option<Vec<Repeated>> {
+    let mut found = Vec::new();
+    collect(schema, &mut Vec::new(), &mut found)?;
+    let names: BTreeSet<String> = found.iter().map(|(_, name)| name.to_ascii_lowercase()).collect();
+    let all = count(schema);
+    (names.len() == found.len() && all == found.len()).then_some(found)
+}
+
+const MARK: &str = "x-mcp-header";
+
+/// Those on the way of `properties` from the root.
+fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Repeated>) -> Option<()> {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        path.push(name.clone());
+        if let Some(header) = property.get(MARK) {
+            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            let header = header.as_str().filter(|text| !text.is_empty() && text.bytes().all(token))?;
+            property["type"].as_str().filter(|kind| matches!(*kind, "string" | "integer" | "boolean"))?;
+            found.push((path.clone(), header.to_owned()));
+        }
+        collect(property, path, found)?;
+        path.pop();
+    }
+    Some(())
+}
+
+/// All there are, wherever they stand.
+fn count(schema: &Value) -> usize {
+    match schema {
+        Value::Object(fields) => {
+            let data = ["default", "const", "enum", "examples"];
+            let below = fields.iter().filter(|(key, _)| !data.contains(&key.as_str())).map(|(_, value)| count(value));
+            usize::from(fields.contains_key(MARK)) + below.sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(count).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(schema: Value, expected: Option<&[(&[&str], &str)]>) {
+        let owned = |(path, name): &(&[&str], &str)| {
+            (path.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), (*name).to_owned())
+        };
+        assert_eq!(mirrored(&schema), expected.map(|list| list.iter().map(owned).collect()), "{schema}");
+    }
+
+    #[test]
+    fn arguments_are_repeated_where_a_definition_asks_for_it() {
+        let text = |name: &str| json!({ "type": "string", "x-mcp-header": name });
+        check(json!({ "type": "object" }), Some(&[]));
+        check(json!({ "properties": { "region": text("Region") } }), Some(&[(&["region"], "Region")]));
+        check(json!({ "properties": { "a": { "properties": { "b": text("B") } } } }), Some(&[(&["a", "b"], "B")]));
+        // What cannot be repeated is no tool.
+        check(json!({ "properties": { "a": text("") } }), None);
+        check(json!({ "properties": { "a": text("X\r\nEvil: 1") } }), None);
+        check(json!({ "properties": { "a": { "type": "object", "x-mcp-header": "A" } } }), None);
+        check(json!({ "properties": { "a": { "type": "string", "x-mcp-header": 7 } } }), None);
+        check(json!({ "properties": { "a": text("Same"), "b": text("same") } }), None);
+        check(json!({ "properties": { "a": { "type": "array", "items": text("Item") } } }), None);
+        check(json!({ "x-mcp-header": "Root", "properties": {} }), None);
+    }
+
+    #[test]
+    fn a_value_survives_in_a_header() {
+        let said = |value: Value| repeated(&[(vec!["a".to_owned()], "A".to_owned())], &json!({ "a": value }));
+        let one = |text: &str| vec![("Mcp-Param-A".to_owned(), text.to_owned())];
+        assert_eq!(said(json!("plain text")), one("plain text"));
+        assert_eq!(said(json!(7)), one("7"));
+        assert_eq!(said(json!(true)), one("true"));
+        assert_eq!(said(json!("ü")), one("=?base64?w7w=?="));
+        assert_eq!(said(json!("a\r\nEvil: 1")), one("=?base64?YQ0KRXZpbDogMQ==?="));
+        assert_eq!(said(json!(" a")), one("=?base64?IGE=?="));
+        assert_eq!(said(json!("=?base64?x?=")), one("=?base64?PT9iYXNlNjQ/eD89?="));
+        assert_eq!(said(json!(["no"])), []);
+        assert_eq!(said(json!(null)), []);
+    }
+}

@@ -1,0 +1,612 @@
+//! `toolgate mcp`: other MCP servers, behind the gate.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{IsTerminal, Write as _, stdin},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use toolgate_contract::{Digest, Fault, nearest};
+use toolgate_gate::Sourced;
+use toolgate_guard::json as strict;
+use toolgate_mcp::bridge::Bridge;
+use toolgate_runtime::{
+    config::{self, Config, Reached, Server, looks_secret},
+    definitions::{Definitions, Listed, Shown},
+    secrets::{Secret, SecretRef, Vault},
+};
+use zeroize::Zeroizing;
+
+use super::{call, pins};
+use crate::{
+    problem::Problem,
+    setup::{self, Place},
+    show,
+};
+
+/// Put other MCP servers behind the gate: their tools are pinned, decided, recorded and cleaned like all others
+///
+/// A server that is a program runs in a room of its own: it sees what its entry names and talks to whom its entry names. What
+/// is added here is kept in mcp_servers.yaml in the data directory; a config may have servers too, under `mcp_servers`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  toolgate mcp add time --allowed-host pypi.org --allowed-host files.pythonhosted.org -- uvx mcp-server-time==2026.10.19
+  toolgate mcp add tickets --url https://mcp.example.com/mcp --header Authorization=vault:tickets
+  toolgate mcp show time
+  toolgate mcp diff time
+  toolgate mcp pin time
+  toolgate mcp import ~/.cursor/mcp.json --write-back
+
+A secret is named, never written: vault:NAME, env:NAME, file:/absolute/path or keyring:SERVICE/NAME.")]
+pub(crate) struct Mcp {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Add a server
+    Add(Box<Add>),
+    /// List the servers of every config; nothing is started
+    List {
+        /// Print JSON, also on a terminal
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start a server, and show what it is, what its room is and what it offers
+    Show {
+        /// Its name
+        name: String,
+        /// Print JSON, also on a terminal
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start a server, and show what is held back of its tools, against what is pinned
+    Diff {
+        /// A server, or one of its tools as agents call it
+        #[arg(value_name = "SERVER[__TOOL]")]
+        name: String,
+        /// Print JSON, also on a terminal
+        #[arg(long)]
+        json: bool,
+    },
+    /// Agree to what is held back of a server's tools, once it was shown
+    Pin {
+        /// A server, or one of its tools as agents call it
+        #[arg(value_name = "SERVER[__TOOL]")]
+        name: String,
+        /// Pin one tool, if it has this hash
+        #[arg(long, value_parser = pins::hash, conflicts_with = "yes")]
+        hash: Option<Digest>,
+        /// Agree to everything that is shown, without being asked
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Remove a server that was added with a command
+    Remove {
+        /// Its name
+        name: String,
+    },
+    /// Take over the servers a client has in its config
+    ///
+    /// What would be started is shown first. Values that look like secrets go into the vault.
+    Import(Import),
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    /// What to call it; its tools are called NAME__TOOL
+    name: String,
+    /// The program and its words, after `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// It is at this address
+    #[arg(long, conflicts_with = "command")]
+    url: Option<String>,
+    /// Send it a header; may be given several times
+    #[arg(long, value_name = "NAME=REF", requires = "url")]
+    header: Vec<String>,
+    /// Send it the credentials of a connection
+    #[arg(long, value_name = "NAME", requires = "url")]
+    connection: Option<String>,
+    /// A variable it has; may be given several times
+    #[arg(long, value_name = "NAME=VALUE|REF", conflicts_with = "url")]
+    env: Vec<String>,
+    /// A host it may talk to; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "url")]
+    allowed_host: Vec<String>,
+    /// The directory it works in
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
+    workspace: Option<PathBuf>,
+    /// It may change that directory
+    #[arg(long, requires = "workspace")]
+    write: bool,
+    /// A directory it sees, to read; may be given several times
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
+    visible: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Import {
+    /// A client's file with `mcpServers` (or `servers`) in it
+    file: PathBuf,
+    /// Take over without being asked
+    #[arg(long)]
+    yes: bool,
+    /// Put one entry that points here in the place of those that were taken over; the file as it was is kept beside it
+    #[arg(long)]
+    write_back: bool,
+    /// Print JSON, also on a terminal
+    #[arg(long)]
+    json: bool,
+}
+
+impl Mcp {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
+        match self.command {
+            Command::Add(add) => add.run(place),
+            Command::List { json } => list(place, json),
+            Command::Show { name, json } => show_one(place, &name, json),
+            Command::Diff { name, json } => diff(place, &name, json),
+            Command::Pin { name, hash, yes } => pin(place, &name, hash, yes),
+            Command::Remove { name } => remove(place, &name),
+            Command::Import(import) => import.run(place),
+        }
+    }
+}
+
+fn known(place: &Place) -> Result<Config, Problem> {
+    Ok(Config::load(&place.sources("default", None)?)?)
+}
+
+fn unknown(name: &str, config: &Config) -> Problem {
+    let remedy = match nearest(name, config.servers.keys().map(String::as_str)) {
+        Some(near) => format!("Did you mean `{near}`?"),
+        None => "Run `toolgate mcp list` to see what there is.".to_owned(),
+    };
+    Fault::refused("unknown_server", format!("there is no server `{}`", name.escape_debug()), remedy).into()
+}
+
+// ---- adding and removing ----
+
+impl Add {
+    fn run(&self, place: &Place) -> Result<ExitCode, Problem> {
+        refuse_known(&known(place)?, &self.name)?;
+        let notes = config::add_server(&place.data_dir()?, &self.name, &self.written()?)?;
+        show::line(&format!("{0} is added: toolgate mcp show {0} starts it and tells what it offers", self.name))?;
+        for note in notes {
+            anstream::eprintln!("note: {}", note.text);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The server as a config has it. What is wrong with it is found where configs are checked.
+    fn written(&self) -> Result<Value, Problem> {
+        let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        let mut page = Map::new();
+        if let Some(url) = &self.url {
+            page.insert("url".into(), json!(url));
+            let headers = pairs(&self.header, "--header takes NAME=REF, such as Authorization=vault:tickets")?;
+            page.extend((!headers.is_empty()).then(|| ("headers".to_owned(), json!(headers))));
+            page.extend(self.connection.as_ref().map(|name| ("connection".to_owned(), json!(name))));
+            return Ok(Value::Object(page));
+        }
+        let Some((command, args)) = self.command.split_first() else {
+            return Err(Problem::usage("name a program after `--`, or an address with --url"));
+        };
+        page.insert("command".into(), json!(command));
+        page.insert("args".into(), json!(args));
+        let env = pairs(&self.env, "--env takes NAME=VALUE, or NAME=REF for a secret")?;
+        page.insert("env".into(), json!(env));
+        page.insert("allowed_hosts".into(), json!(self.allowed_host));
+        page.insert("visible".into(), json!(self.visible.iter().map(absolute).collect::<Vec<_>>()));
+        if let Some(dir) = &self.workspace {
+            page.insert("workspace".into(), json!(absolute(dir)));
+            page.insert("access".into(), json!(if self.write { "write" } else { "read" }));
+        }
+        Ok(Value::Object(page))
+    }
+}
+
+/// What is given may be a secret by mistake, so nothing of it is repeated.
+fn pairs(given: &[String], usage: &str) -> Result<BTreeMap<String, String>, Problem> {
+    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    given.iter().map(|text| pair(text).ok_or_else(|| Problem::usage(usage))).collect()
+}
+
+fn refuse_known(config: &Config, name: &str) -> Result<(), Problem> {
+    match config.servers.get(name) {
+        Some(there) => Err(Problem::usage(format!("there is a server `{name}` already ({})", there.source))),
+        None => Ok(()),
+    }
+}
+
+fn remove(place: &Place, name: &str) -> Result<ExitCode, Problem> {
+    let (config, data_dir) = (known(place)?, place.data_dir()?);
+    let Some(there) = config.servers.get(name) else { return Err(unknown(name, &config)) };
+    if there.source.file != config::servers_file(&data_dir).display().to_string() {
+        return Err(Problem::usage(format!("server `{name}` is set up in {}: remove it there", there.source)));
+    }
+    config::remove_server(&data_dir, name)?;
+    show::line(&format!("{name} is removed; what was pinned of it stays pinned should it come back"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+// ---- looking ----
+
+fn list(place: &Place, json: bool) -> Result<ExitCode, Problem> {
+    let config = known(place)?;
+    let pins = Definitions::open(place.data_dir()?).list()?;
+    let counted = |name: &str| {
+        let own: Vec<&Listed> = of_server(&pins, name).collect();
+        let held = own.iter().filter(|tool| tool.held.is_some()).count();
+        (own.len() - held, held)
+    };
+    if show::wants_json(json) {
+        let page: Vec<Value> = config
+            .servers
+            .iter()
+            .map(|(name, server)| {
+                let (pinned, held) = counted(name);
+                let mut page = entry(name, server);
+                (page["pinned"], page["held"]) = (json!(pinned), json!(held));
+                page
+            })
+            .collect();
+        show::json(&page)?;
+    } else {
+        let row = |(name, server): (&String, &Sourced<Server>)| {
+            let (pinned, held) = counted(name);
+            let state = if server.value.disabled { "off" } else { "on" };
+            let tools = format!("{pinned} pinned, {held} held back");
+            [name.clone(), state.to_owned(), server.value.identity(), tools, server.source.to_string()]
+        };
+        show::table(["NAME", "STATE", "WHAT IT IS", "TOOLS", "FROM"], config.servers.iter().map(row))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_server<'a>(pins: &'a [Listed], name: &str) -> impl Iterator<Item = &'a Listed> {
+    let start = format!("{name}__");
+    pins.iter().filter(move |tool| tool.tool.starts_with(&start))
+}
+
+/// A server as a config has it, and where that is.
+fn entry(name: &str, server: &Sourced<Server>) -> Value {
+    let mut page = json!(server.value);
+    (page["name"], page["source"]) = (json!(name), json!(server.source));
+    page
+}
+
+/// Starts a server and takes its tools in, so that what is held back can be looked at.
+fn connect(place: &Place, name: &str) -> Result<(), Problem> {
+    let runtime = place.look("default")?;
+    let executor = setup::executor()?;
+    let connected = executor.block_on(async {
+        let bridge = Bridge::new(&runtime);
+        bridge.connect(name).await
+    });
+    executor.shutdown_timeout(setup::PATIENCE);
+    connected.map(|_| ()).map_err(Problem::from)
+}
+
+fn show_one(place: &Place, name: &str, json: bool) -> Result<ExitCode, Problem> {
+    let config = known(place)?;
+    let Some(server) = config.servers.get(name) else { return Err(unknown(name, &config)) };
+    let connected = connect(place, name);
+    let pins = Definitions::open(place.data_dir()?).list()?;
+    let tools: Vec<&Listed> = of_server(&pins, name).collect();
+    if show::wants_json(json) {
+        let mut page = entry(name, server);
+        page["tools_offered"] = json!(tools);
+        page["error"] = json!(connected.as_ref().err().map(ToString::to_string));
+        show::json(&page)?;
+    } else {
+        show::line(&format!("{name} ({})\n{}", server.source, about(&server.value)))?;
+        match &connected {
+            Ok(()) => {
+                let row = |tool: &&Listed| [tool.tool.clone(), tool.standing.clone()];
+                show::table(["TOOL", "STANDING"], tools.iter().map(row))?;
+            }
+            Err(problem) => anstream::eprintln!("{problem}"),
+        }
+    }
+    Ok(if connected.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a server is, and what it can do to this machine.
+fn about(server: &Server) -> String {
+    let list = |words: &[String]| if words.is_empty() { "nobody".to_owned() } else { words.join(", ") };
+    match &server.reached {
+        Reached::Program(program) => {
+            let words: Vec<String> =
+                std::iter::once(&program.command).chain(&program.args).map(|word| quoted(word)).collect();
+            let dir = |dir: &PathBuf| dir.display().to_string();
+            let workspace = program.workspace.as_ref().map_or("none".to_owned(), |path| {
+                format!("{} ({})", dir(path), json!(program.access).as_str().unwrap_or_default())
+            });
+            let seen: Vec<String> = program.visible.iter().map(dir).collect();
+            let env: Vec<String> = program.env.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect();
+            format!(
+                "  starts     {}\n  workspace  {workspace}\n  sees       {}\n  talks to   {}\n  variables  {}\n",
+                words.join(" "),
+                if seen.is_empty() { "the system's own directories".to_owned() } else { seen.join(", ") },
+                list(&program.allowed_hosts),
+                if env.is_empty() { "none".to_owned() } else { env.join(" ") },
+            )
+        }
+        Reached::Address(address) => {
+            let proof: Vec<String> = address.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            let connection = address.connection.iter().map(|name| format!("connection {name}"));
+            let proof: Vec<String> = proof.into_iter().chain(connection).collect();
+            format!(
+                "  is at      {}\n  proof      {}\n",
+                address.url,
+                if proof.is_empty() { "none".into() } else { proof.join(", ") }
+            )
+        }
+    }
+}
+
+fn shown(value: &config::Word) -> String {
+    match value {
+        config::Word::Plain(word) => quoted(word),
+        config::Word::Secret(reference) => reference.to_string(),
+    }
+}
+
+/// A word as a shell would have it, so that where one ends and the next begins is seen.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The server a name is about, and the tools of it that are held back.
+fn held(place: &Place, name: &str) -> Result<Vec<Shown>, Problem> {
+    let config = known(place)?;
+    let server = name.split_once("__").map_or(name, |(server, _)| server);
+    if !config.servers.contains_key(server) {
+        return Err(unknown(server, &config));
+    }
+    connect(place, server)?;
+    let definitions = Definitions::open(place.data_dir()?);
+    if server != name {
+        return Ok(vec![definitions.show(name)?]);
+    }
+    let pins = definitions.list()?;
+    let waiting = of_server(&pins, server).filter(|tool| tool.held.is_some());
+    Ok(waiting.map(|tool| definitions.show(&tool.tool)).collect::<Result<_, _>>()?)
+}
+
+fn diff(place: &Place, name: &str, json: bool) -> Result<ExitCode, Problem> {
+    let held = held(place, name)?;
+    if json {
+        show::json(&held)?;
+    } else if held.is_empty() {
+        show::line(&format!("nothing of `{name}` is held back"))?;
+    } else {
+        held.iter().try_for_each(|shown| show::line(&pins::page(shown)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn pin(place: &Place, name: &str, hash: Option<Digest>, yes: bool) -> Result<ExitCode, Problem> {
+    let definitions = Definitions::open(place.data_dir()?);
+    let by = pins::whoever();
+    if let Some(hash) = hash {
+        definitions.pin(name, hash, &by)?;
+        show::line(&format!("{name} is pinned: agents may be shown it and call it"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let held = held(place, name)?;
+    if held.is_empty() {
+        show::line(&format!("nothing of `{name}` is held back"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    held.iter().try_for_each(|shown| show::line(&pins::page(shown)))?;
+    if !yes && !agrees(&format!("Pin these {} tools?", held.len()))? {
+        return Err(Problem::usage("nothing was pinned"));
+    }
+    for shown in &held {
+        // What was shown has this hash; whatever is there by now has to have it too.
+        definitions.pin(&shown.tool, shown.hash, &by)?;
+        show::line(&format!("{} is pinned: agents may be shown it and call it", shown.tool))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the person at the terminal. Where there is none nobody agrees.
+fn agrees(question: &str) -> Result<bool, Problem> {
+    if !stdin().is_terminal() {
+        return Err(Problem::usage("there is nobody to ask: give --yes to agree to what is shown"));
+    }
+    anstream::eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+// ---- taking over ----
+
+/// A server of a client, on its way here.
+struct Found {
+    /// As the client calls it.
+    theirs: String,
+    name: String,
+    /// As a config has it.
+    entry: Value,
+    /// What goes into the vault first.
+    secrets: Vec<(String, String)>,
+    /// What it is, or why it is left where it is.
+    checked: Result<Server, String>,
+}
+
+impl Import {
+    fn run(&self, place: &Place) -> Result<ExitCode, Problem> {
+        let file = self
+            .file
+            .canonicalize()
+            .map_err(|error| Problem::usage(format!("`{}` cannot be read: {error}", self.file.display())))?;
+        let text = call::text(&format!("@{}", file.display()))?;
+        let mut page = strict::read(&text, &call::MOST)
+            .map_err(|fault| Problem::usage(format!("`{}` is not plain JSON: {fault}", file.display())))?;
+        let key = servers_key(&page)
+            .ok_or_else(|| Problem::usage(format!("`{}` has no `mcpServers` and no `servers`", file.display())))?;
+        let config = known(place)?;
+        let found: Vec<Found> = page[key]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, entry)| !is_ours(entry))
+            .map(|(theirs, entry)| Found::of(theirs, entry, &config))
+            .collect();
+        if !self.json {
+            found.iter().try_for_each(|found| show::line(&found.told()))?;
+        }
+        let wanted: Vec<&Found> = found.iter().filter(|found| found.checked.is_ok()).collect();
+        if !wanted.is_empty() && !self.yes && !agrees(&format!("Take over these {} servers?", wanted.len()))? {
+            return Err(Problem::usage("nothing was taken over"));
+        }
+        let data_dir = place.data_dir()?;
+        let vault = Vault::new(data_dir.clone(), setup::secret_places(&data_dir).identity);
+        for found in &wanted {
+            for (name, value) in &found.secrets {
+                vault.set(name, &Secret::admit(name, &Zeroizing::new(value.clone().into_bytes()))?)?;
+            }
+            config::add_server(&data_dir, &found.name, &found.entry)?;
+        }
+        let backup = match self.write_back && !wanted.is_empty() {
+            true => Some(write_back(place, &file, &mut page, key, &wanted)?),
+            false => None,
+        };
+        if self.json {
+            let servers: Vec<Value> = found.iter().map(Found::json).collect();
+            show::json(&json!({ "servers": servers, "backup": backup }))?;
+        } else {
+            show::line(&format!("{} servers were taken over, {} were not", wanted.len(), found.len() - wanted.len()))?;
+            if let Some(backup) = &backup {
+                show::line(&format!("{} points here now; as it was it is in {}", file.display(), backup.display()))?;
+            }
+        }
+        Ok(if wanted.len() == found.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Where a client keeps its servers.
+fn servers_key(page: &Value) -> Option<&'static str> {
+    ["mcpServers", "servers"].into_iter().find(|key| page[key].is_object())
+}
+
+/// An entry that points here already.
+fn is_ours(entry: &Value) -> bool {
+    let program = entry["command"].as_str().and_then(|command| Path::new(command).file_name()?.to_str());
+    program == Some("toolgate")
+}
+
+impl Found {
+    fn of(theirs: &str, given: &Value, config: &Config) -> Self {
+        let name = own_name(theirs);
+        let mut secrets = Vec::new();
+        let mut entry = Map::new();
+        for key in ["command", "args", "url"] {
+            entry.extend(given.get(key).map(|value| (key.to_owned(), value.clone())));
+        }
+        for key in ["env", "headers"] {
+            let Some(values) = given[key].as_object().filter(|values| !values.is_empty()) else { continue };
+            let value = |(name_of, value): (&String, &Value)| {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                (name_of.clone(), json!(reference(&name, key, name_of, text, &mut secrets)))
+            };
+            let values: Map<String, Value> = values.iter().map(value).collect();
+            entry.insert(key.to_owned(), Value::Object(values));
+        }
+        let entry = Value::Object(entry);
+        let checked = match config.servers.get(&name) {
+            Some(there) => Err(format!("there is a server `{name}` already ({})", there.source)),
+            None => config::check_server(&name, &entry).map(|(server, _)| server).map_err(|errors| {
+                errors.iter().map(|error| format!("{}; {}", error.message, error.remedy)).collect::<Vec<_>>().join("; ")
+            }),
+        };
+        Self { theirs: theirs.to_owned(), name, entry, secrets, checked }
+    }
+
+    fn told(&self) -> String {
+        match &self.checked {
+            Ok(server) => format!("{} (theirs: {})\n{}", self.name, self.theirs, about(server)),
+            Err(why) => format!("{} stays where it is: {why}\n", self.theirs),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let secrets: Vec<String> = self.secrets.iter().map(|(name, _)| format!("vault:{name}")).collect();
+        json!({
+            "theirs": self.theirs, "name": self.name, "taken_over": self.checked.is_ok(),
+            "why_not": self.checked.as_ref().err(), "secrets": secrets,
+            "what": self.checked.as_ref().ok().map(Server::identity),
+        })
+    }
+}
+
+/// A name as ours are.
+fn own_name(theirs: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let mut name: String = theirs.chars().map(plain).take(32).collect();
+    while name.contains("__") {
+        name = name.replace("__", "_");
+    }
+    name.trim_matches('_').to_owned()
+}
+
+/// A value as a config may have it: a secret becomes the name of one.
+fn reference(server: &str, key: &str, name: &str, value: String, secrets: &mut Vec<(String, String)>) -> String {
+    let variable = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    if let Some(variable) = variable.map(|name| name.strip_prefix("env:").unwrap_or(name)) {
+        return format!("env:{variable}");
+    }
+    if SecretRef::is_meant(&value) || (key == "env" && !looks_secret(name, &value)) {
+        return value;
+    }
+    let kept = format!("{server}.{name}");
+    secrets.push((kept.clone(), value));
+    format!("vault:{kept}")
+}
+
+/// Puts one entry in the place of those that were taken over. The file is replaced as a whole, and kept as it was.
+fn write_back(place: &Place, file: &Path, page: &mut Value, key: &str, taken: &[&Found]) -> Result<PathBuf, Problem> {
+    let program = std::env::current_exe().map_or_else(|_| "toolgate".to_owned(), |path| path.display().to_string());
+    let mut args = vec!["serve".to_owned(), "--stdio".to_owned()];
+    if let Some(config) = &place.config {
+        args.extend([
+            "--config".to_owned(),
+            config.canonicalize().unwrap_or_else(|_| config.clone()).display().to_string(),
+        ]);
+    }
+    if let Some(servers) = page[key].as_object_mut() {
+        servers.retain(|name, _| !taken.iter().any(|found| found.theirs == *name));
+        servers.insert("toolgate".to_owned(), json!({ "command": program, "args": args }));
+    }
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let beside = |ending: &str| file.with_file_name(format!("{name}.{ending}"));
+    let backup = (0..).map(|number| {
+        beside(&format!("before-toolgate{}", if number == 0 { String::new() } else { format!("-{number}") }))
+    });
+    let Some(backup) = backup.take(100).find(|path| !path.exists()) else {
+        return Err(Problem::usage("there are a hundred copies of the file already: remove some"));
+    };
+    fs::copy(file, &backup)?;
+    let new = beside("toolgate-new");
+    let text = serde_json::to_string_pretty(page).map_err(|error| Problem::usage(error.to_string()))?;
+    let mut out = fs::File::create(&new)?;
+    out.set_permissions(fs::metadata(file)?.permissions())?;
+    writeln!(out, "{text}")?;
+    out.sync_all()?;
+    fs::rename(&new, file)?;
+    Ok(backup)
+}
