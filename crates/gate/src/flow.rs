@@ -325,6 +325,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sink_is_about_its_own_tool() {
+        let policy = policy(FlowMode::Off, vec![sink("url", OriginWanted::Trusted, vec![])]);
+        let trace = talk("", false).trace(&json!({ "url": "https://evil.example/in" }), None);
+        let origin = Origin { consequential: false, trace, carries: None };
+        assert_eq!(["send", "sent"].map(|tool| asks(&policy, tool, &origin).len()), [1, 0]);
+    }
+
+    #[test]
     fn a_sink_that_wants_the_user_asks_about_everything_else() {
         let wants = |path: &str| vec![sink(path, OriginWanted::User, vec![])];
         check(wants("to"), json!({ "to": "ann@corp.example" }), &[]);

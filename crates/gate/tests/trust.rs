@@ -340,6 +340,7 @@ fn criteria_per_category_are_met_by_work_in_that_category() {
     let mut known = work(Category::Web, 50, Difficulty::Hard, 1_000);
     known.extend(work(Category::VersionControl, 50, Difficulty::Hard, 1_000));
     known.extend(work(Category::FileSystem, 9, Difficulty::Hard, 1_000));
+    known.push(evidence(NOON, Some(Category::FileSystem), task_done("poor", Difficulty::Hard, Some(699))));
     assert_eq!(at(&known).levels, levels);
 
     known.extend(work(Category::FileSystem, 10, Difficulty::Medium, 700));
@@ -383,6 +384,17 @@ fn nobody_is_elevated_without_a_person() {
     let careless = TrustRules { strategy: Strategy::Milestone { steps }, ..milestone() };
     let standing = story.stand(&careless, Level::Sandboxed, 40);
     assert_eq!((standing.level(Category::Web), standing.pending), (Level::Standard, vec![pending]));
+}
+
+#[test]
+fn a_milestone_may_want_a_person_for_any_step() {
+    let step = Sourced::built_in(Milestone { tasks: 1, person: true, ..NOTHING });
+    let steps = [(Step::SandboxedToRestricted, step)].into();
+    let rules = TrustRules { strategy: Strategy::Milestone { steps }, ..milestone() };
+    let story = Story::default().tasks(0, 5, Difficulty::Hard, 1_000);
+    let standing = story.stand(&rules, Level::Sandboxed, 0);
+    let pending = Pending { category: Some(Category::Web), from: Level::Sandboxed, to: Level::Restricted };
+    assert_eq!((standing.because, standing.pending), (Vec::new(), vec![pending]));
 }
 
 #[test]

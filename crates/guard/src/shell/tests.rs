@@ -258,6 +258,20 @@ fn what_is_not_certain_is_asked_about() {
 }
 
 #[test]
+fn what_is_not_certain_is_answered_as_the_list_says_and_never_passed() {
+    let verdict = |unparsable: policy::Answer, script: &str| {
+        let rules = Rules { default: policy::Answer::Allow, unparsable, ..Rules::default() };
+        policy::judge(&reads(script), &rules).verdict
+    };
+    for script in ["echo 'x", "$CMD x", "cat <<< \"$SECRET\"", "X=$SECRET ls"] {
+        assert_eq!((script, verdict(policy::Answer::Deny, script)), (script, Verdict::Deny));
+    }
+    for script in ["echo 'x", "$CMD x"] {
+        assert_eq!((script, verdict(policy::Answer::Allow, script)), (script, Verdict::Ask));
+    }
+}
+
+#[test]
 fn the_strictest_answer_wins() {
     check(&[("ls", Verdict::Allow), ("ls; python3 x", Verdict::Ask), ("ls; python3 x; rm y", Verdict::Deny)]);
     check(&[("sort x > y; dd if=a of=b", Verdict::Deny), ("echo 'x", Verdict::Ask), ("echo 'rm x", Verdict::Deny)]);
