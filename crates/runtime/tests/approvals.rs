@@ -480,6 +480,14 @@ async fn a_budget_is_counted_per_task_and_in_units_of_cost() {
     assert_eq!(call("free", Some("two")).await, Status::Pending);
 }
 
+#[tokio::test]
+async fn the_dearest_calls_are_spending_whatever_else_they_are() {
+    let house = house("agents: { default: { ask: { actions: [budget:spend] } } }");
+    for (tool, expected) in [("free", Status::Done), ("fair", Status::Done), ("dear", Status::Pending)] {
+        assert_eq!(house.call(tool, at("a")).await.status, expected, "{tool}");
+    }
+}
+
 /// Two calls of a task, and of each meter there is only enough for the first.
 #[tokio::test]
 async fn every_meter_binds_in_every_window() {

@@ -11,9 +11,12 @@ use std::{
 };
 
 use tempfile::TempDir;
-use toolgate_contract::{ActionType, AgentName, Category, Level, Risk, SafetyClass, SourceLine, Verdict};
+use toolgate_contract::{
+    ActionType, AgentName, Category, Level, Risk, SafetyClass, SearchEngine, SearchProvider, SourceLine, Verdict,
+};
 use toolgate_gate::{
-    CodeIsolation, Constraints, FileScope, GitLevel, NetworkMode, Policy, Request, Sourced, TerminalMode, decide,
+    CodeIsolation, Constraints, FileScope, FlowMode, GitLevel, NetworkMode, Policy, Request, Sourced, TerminalMode,
+    decide,
 };
 use toolgate_guard::shell::{
     self, UserRule, UserRules,
@@ -26,7 +29,8 @@ use toolgate_runtime::{
         CheckReport, Config, ConfigError, ConfigFileInfo, ContainerNetwork, ContainerSettings, Limits, LogSettings,
         MountMode, Note, Place, RoomSettings, Sources, check_text, is_trusted, trust_file,
     },
-    sandbox::{Lifecycle, RoomLimits, Strategy, Tier, TierChoice, Wall},
+    docker_settings,
+    sandbox::{DockerSettings, Furnisher, Lifecycle, LogShipping, RoomLimits, Strategy, Tier, TierChoice, Wall},
 };
 
 // ---- what holds ----
@@ -480,9 +484,30 @@ fn every_key_of_the_docker_block_is_read() {
         },
     };
     assert_eq!(config.containers, expected);
+    let made_with = DockerSettings {
+        socket: "/run/other.sock".into(),
+        image: "ours@sha256:0123".into(),
+        worker: "/opt/toolgate-worker".into(),
+        memory_limit: 256 << 20,
+        cpu_limit: 500_000_000,
+        pids_limit: 33,
+        tmpfs_size: 9 << 20,
+        auto_remove: false,
+        runtime: Some("runsc".into()),
+        dns_allowed: false,
+        loopback_allowed: false,
+        furnisher: Furnisher::ByRights,
+        sidecar_memory: 64 << 20,
+        sidecar_cpu: 500_000_000,
+        sidecar_pids: 11,
+        sidecar_tmpfs: 3 << 20,
+        log_shipping: Some(LogShipping { collection_timeout: Duration::from_secs(3), max_bytes: 2_048, raw: true }),
+    };
+    assert_eq!(docker_settings(&config.containers), made_with, "the backend gets what was read");
     house.user("sandboxing: { docker: { log_shipping: { enabled: false } } }\n");
     let quiet = LogSettings { enabled: false, ..defaults.log_shipping };
-    assert_eq!(house.load().unwrap().containers.log_shipping, quiet);
+    let containers = house.load().unwrap().containers;
+    assert_eq!((containers.log_shipping, docker_settings(&containers).log_shipping), (quiet, None));
 }
 
 #[test]
@@ -1037,6 +1062,22 @@ fn an_approval_is_bound_to_everything_that_decides() {
 }
 
 #[test]
+fn where_words_come_from_is_one_word_or_stands_beside_sinks() {
+    let house = House::new();
+    let mode = || house.load().unwrap_or_else(|errors| panic!("{}", page(&errors))).policy.flow.value;
+    assert_eq!(mode(), FlowMode::Origin);
+    for (text, expected) in [
+        ("information_flow: session\n", FlowMode::Session),
+        ("information_flow: 'off'\n", FlowMode::Off),
+        ("information_flow: { mode: session }\n", FlowMode::Session),
+        ("information_flow: { sinks: [{ tool: read, argument: path, from: user }] }\n", FlowMode::Origin),
+    ] {
+        house.user(text);
+        assert_eq!(mode(), expected, "{text}");
+    }
+}
+
+#[test]
 fn the_way_to_other_machines_is_checked() {
     let house = House::new();
     for (text, column, message) in [
@@ -1067,10 +1108,12 @@ fn the_way_to_other_machines_is_checked() {
     );
     assert_eq!(egress.ca_file, Some(house.dir.path().join("ca.pem").canonicalize().unwrap()));
     assert!(!egress.dns_rebinding_mitigation);
-    assert_eq!(
-        (egress.search.endpoint.as_str(), egress.search.connection.as_deref()),
-        ("https://api.search.brave.com/res/v1/web/search", Some("brave"))
-    );
+    let search = SearchEngine {
+        provider: SearchProvider::Brave,
+        endpoint: "https://api.search.brave.com/res/v1/web/search".into(),
+        connection: Some("brave".into()),
+    };
+    assert_eq!(egress.search, search);
 }
 
 #[test]
@@ -1373,6 +1416,27 @@ const BROKEN: &[Broken] = &[
         65,
         "`b.example` is to be meant by this rule, and is not",
         "Change the rule or the example until they agree.",
+    ),
+    Broken(
+        "policy: { hosts: [{ deny: ['*.example'], because: x, not_match: [b.example] }] }\n",
+        1,
+        66,
+        "`b.example` is not to be meant by this rule, and is",
+        "Change the rule or the example until they agree.",
+    ),
+    Broken(
+        "policy: { files: [{ deny: [read], because: x }] }\n",
+        1,
+        19,
+        "a rule about files names no `paths`",
+        "Write `deny: [read, write]` or `ask: [write]`, and `paths` and `because` beside it.",
+    ),
+    Broken(
+        "agents: { a: { directories: [~/data] } }\n",
+        1,
+        30,
+        "this does not name a directory",
+        "Write a whole path or one relative to this file, or `{path: .., write: true}`.",
     ),
     Broken(
         "agents: { a: { directories: [{ write: true }] } }\n",

@@ -145,7 +145,8 @@ fn every_part_of_a_rule_must_fit() {
     check("roles: [dev], when: 'tool == \"ls\"'", [A, A, A, A]);
 }
 
-/// Every list there is, once for all agents and once for one: what it says binds those it is written for.
+/// Every list there is, once for all agents and once for one: what it says binds those it is written for, with the reason
+/// that is written beside it.
 #[test]
 fn every_list_speaks_for_all_agents_and_for_one() {
     use Verdict::{Allow, Ask, Deny};
@@ -160,6 +161,10 @@ fn every_list_speaks_for_all_agents_and_for_one() {
             let runtime = house.put("home", &text).open();
             let found = ["a", "b"].map(|agent| decided(&runtime, agent, tool, arguments.clone()).0);
             assert_eq!(found, expected, "{text}");
+            let reasons =
+                runtime.preview(&runtime.call(&AgentName::from("a"), tool, arguments.clone())).unwrap().reasons;
+            let is_told = reasons.iter().any(|reason| reason.text.ends_with(": it is kept"));
+            assert_eq!(is_told, list.contains("because"), "{text}");
         }
     };
     for (list, expected) in [("denied", Deny), ("ask", Ask), ("allowed", Allow)] {
@@ -168,9 +173,9 @@ fn every_list_speaks_for_all_agents_and_for_one() {
     }
     check("ask: { classes: [write] }", "write", json!({ "path": "a", "content": "" }), Ask);
     for (answer, expected) in [("deny", Deny), ("ask", Ask)] {
-        let files = format!("files: [{{ {answer}: [read], paths: [a], because: x }}]");
+        let files = format!("files: [{{ {answer}: [read], paths: [a], because: it is kept }}]");
         check(&files, "read", json!({ "path": "a" }), expected);
-        let hosts = format!("hosts: [{{ {answer}: [a.example], because: x }}]");
+        let hosts = format!("hosts: [{{ {answer}: [a.example], because: it is kept }}]");
         check(&hosts, "fetch_url", json!({ "url": "https://a.example/" }), expected);
     }
 }
@@ -294,6 +299,36 @@ fn an_example_that_does_not_hold_stops_everything_at_its_line() {
         "no agent `nobody`",
     );
     check(".env\")'", ".env\") and args.absent'", 10, "`args.absent` is not set");
+}
+
+#[test]
+fn an_example_is_the_call_it_describes() {
+    let house = House::new();
+    let check = |must: &str, must_not: &str, wrong: &[u64]| {
+        let text = format!(
+            "agents: {{ a: {{}}, b: {{}} }}
+policy:
+  rules:
+    - {{ id: r, verdict: ask, because: x, agents: [a], tools: [write], when: 'args.path == \"k\"',
+        match: [{{ {must} }}],
+        not_match: [{{ {must_not} }}] }}
+"
+        );
+        let runtime = Runtime::open_untried(house.put("home", &text).setup()).unwrap();
+        let errors = runtime.wrong_examples();
+        let lines: Vec<u64> = errors.iter().map(|error| error.line).collect();
+        assert_eq!(lines, wrong, "{must}, {must_not}: {}", page(&errors));
+    };
+    let meant = "agent: a, tool: write, arguments: { path: k, content: x }";
+    for other in [
+        "agent: b, tool: write, arguments: { path: k, content: x }",
+        "agent: a, tool: delete, arguments: { path: k }",
+        "agent: a, tool: write, arguments: { path: l, content: x }",
+    ] {
+        check(meant, other, &[]);
+        check(other, other, &[5]);
+        check(meant, meant, &[6]);
+    }
 }
 
 #[test]

@@ -303,14 +303,14 @@ async fn a_tool_that_wants_a_key_does_not_run_without_one() {
 
 #[tokio::test]
 async fn a_tool_that_needs_a_room_is_refused_where_there_is_none() {
-    let runs = ToolDef {
-        needs: Needs { exec: true, ..Needs::NOTHING },
-        category: Category::Memory,
-        safety: SafetyClass::Write,
-        ..probe()
-    };
-    let house = house(vec![reading(runs, |_, _| panic!("it must not run"))]);
-    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Refused, Some("no_room")));
+    // One category has no place at all, and the other one in which no programs run.
+    for category in [Category::Memory, Category::Web] {
+        let needs = Needs { exec: true, ..Needs::NOTHING };
+        let runs = ToolDef { needs, category, safety: SafetyClass::Write, ..probe() };
+        let house = house(vec![reading(runs, |_, _| panic!("it must not run"))]);
+        let outcome = house.call("probe", json!({})).await;
+        assert_eq!(short(&outcome), (Status::Refused, Some("no_room")), "{category}");
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use toolgate_contract::{AgentName, Call, End, Intent, Note, Outcome, Status};
 use toolgate_runtime::{
     Runtime, Setup, Watch, Whereabouts, built_in_tools,
     config::{Config, Sources},
-    sandbox::{Egress, RoomSpec, WorkspaceMode},
+    sandbox::{Egress, Opening, RoomSpec, WorkspaceMode},
     store::{
         Store, StoreError,
         state::{SqliteState, State},
@@ -355,6 +355,24 @@ async fn a_profile_decides_which_commands_run_and_what_their_room_lets_them() {
         let room = house.room(agent);
         assert_eq!((room.workspace.unwrap().mode, room.egress), (mode, egress), "{agent}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_find_other_machines_as_the_config_says() {
+    let house = house(
+        "egress: { hostname_allowlist: [db.internal], name_servers: [10.0.0.53] }
+policy: { hosts: [{ deny: [b.example], because: it is theirs }] }
+agents: { default: { constraints: { network: allowlist_only, network_allowlist: [db.internal] } } }
+",
+    );
+    let opening = Opening {
+        hosts: vec!["db.internal:443".into(), "db.internal:80".into()],
+        internal: vec!["db.internal".into()],
+        barred: vec!["b.example".into()],
+        name_servers: vec!["10.0.0.53:53".parse().unwrap()],
+        ..Opening::default()
+    };
+    assert_eq!(house.room("default").egress, Egress::Allow(opening));
 }
 
 #[tokio::test(flavor = "multi_thread")]

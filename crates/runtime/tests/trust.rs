@@ -178,6 +178,15 @@ async fn many_calls_that_went_well_are_one_entry() {
 }
 
 #[tokio::test]
+async fn a_call_counts_in_the_category_of_its_tool() {
+    let house = house(QUICK);
+    assert_eq!(house.read("default").await.status, Status::Done);
+    assert_eq!(house.call_as("default", "echo", json!({ "text": "x" })).await.status, Status::Done);
+    let once = |category| (Some(category), Fact::Calls { ok: 1, failed: 0 });
+    assert_eq!(house.known().await, [role(), once(Category::FileSystem), once(Category::Analytics)]);
+}
+
+#[tokio::test]
 async fn what_is_told_again_is_not_done_again() {
     let house = house(QUICK);
     for replayed in [false, true, true] {
