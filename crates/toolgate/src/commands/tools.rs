@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use toolgate_contract::AgentName;
+use toolgate_contract::{AgentName, Digest, ToolDef};
 use toolgate_mcp::bridge::Bridge;
 use toolgate_runtime::Listed;
 
@@ -67,7 +67,7 @@ impl Tools {
             show::table(["TOOL", "CATEGORY", "CLASS", "WHAT IT DOES"], tools.iter().map(row))?;
         } else {
             for tool in &tools {
-                show::line(&page(tool))?;
+                show::line(&page(&tool.def, tool.digest))?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -96,11 +96,10 @@ impl Level {
     }
 }
 
-fn page(tool: &Listed) -> String {
-    let def = &tool.def;
+fn page(def: &ToolDef, digest: Digest) -> String {
     let mut page = format!("{}\n  {}\n\n", def.name, def.description.replace('\n', "\n  "));
     page += &format!("  category {}, action {}, class {}\n", def.category, def.action, def.safety);
-    page += &format!("  definition {}\n", tool.digest);
+    page += &format!("  definition {digest}\n");
     page += &format!("  input {}\n", def.input_schema);
     for example in &def.examples {
         page += &format!("  example: {}\n    {}\n", example.title, example.arguments);
@@ -109,4 +108,21 @@ fn page(tool: &Listed) -> String {
         page += &format!("  fails with {}: {}\n", failure.code, failure.when);
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_contract::{Example, FailureMode};
+
+    use super::*;
+
+    #[test]
+    fn a_page_tells_every_example_and_every_way_to_fail() {
+        let example = Example { title: "Say hello".into(), arguments: json!({ "text": "hello" }) };
+        let failure = FailureMode { code: "too_loud".into(), when: "It was shouted; say it.".into() };
+        let def = ToolDef { examples: vec![example], failures: vec![failure], ..ToolDef::default() };
+        let page = page(&def, Digest::of(b"def"));
+        let told = "  example: Say hello\n    {\"text\":\"hello\"}\n  fails with too_loud: It was shouted; say it.\n";
+        assert!(page.ends_with(told), "{page}");
+    }
 }
