@@ -569,6 +569,10 @@ fn containers_of_a_killed_runtime_are_removed_by_the_next_and_those_of_others_st
     assert_ne!(deployment, others);
     eventually("all containers are there", || docked.daemon.containers(&deployment).len() == MANY);
     eventually("that of the other too", || docked.daemon.containers(&others).len() == 1);
+    let one = docked.daemon.containers(&deployment).into_iter().next().unwrap();
+    let (_, one) = docked.daemon.ask("GET", &format!("/containers/{one}/json"), b"");
+    let one: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(one["HostConfig"]["AutoRemove"], false, "it is left to the next runtime");
     server.kill();
     let left = docked.daemon.containers(&deployment);
     assert_eq!(left.len(), MANY, "nobody has removed any yet");
