@@ -92,23 +92,34 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
     }
 }
 
-async fn admit(guard: &Guard, mut request: Request) -> Result<Request, Problem> {
+async fn admit(guard: &Guard, request: Request) -> Result<Request, Problem> {
     let site = request.extensions().get::<Site>().cloned().ok_or_else(|| Problem::broken("there is no fence"))?;
     let caller = identify(&guard.shared, &site, request.headers()).await?;
+    let mut request = admit_caller(guard, &caller, request).await?;
+    request.extensions_mut().insert(caller);
+    Ok(request)
+}
+
+/// The request of somebody who may make it, with its whole body.
+pub(crate) async fn admit_caller(guard: &Guard, caller: &Caller, request: Request) -> Result<Request, Problem> {
+    if let (Principal::Person(person), Scope::Call) = (&caller.principal, guard.scope) {
+        let message = format!("calls are made by agents, and `{person}` is a person");
+        let remedy = "Use an agent's token: `toolgate tokens add --agent NAME` makes one.";
+        return Err(Problem::not_allowed(message, remedy));
+    }
     if !caller.may(guard.scope) {
         let message = format!("`{}` has no scope `{}`", caller.principal, guard.scope);
         return Err(Problem::not_allowed(message, "Use a token or a log-in that has it."));
     }
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let (parts, body) = request.into_parts();
-        let bytes = read(body, guard.body).await?;
-        if let Way::Session { csrf, .. } = &caller.way {
-            knows_the_word(&parts.headers, &bytes, csrf)?;
-        }
-        request = Request::from_parts(parts, Body::from(bytes));
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(request);
     }
-    request.extensions_mut().insert(caller);
-    Ok(request)
+    let (parts, body) = request.into_parts();
+    let bytes = read(body, guard.body).await?;
+    if let Way::Session { csrf, .. } = &caller.way {
+        knows_the_word(&parts.headers, &bytes, csrf)?;
+    }
+    Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
 /// All of a body, if it comes soon and is not too long.
@@ -154,14 +165,12 @@ pub(crate) fn field(headers: &HeaderMap, body: &Bytes, name: &str) -> Option<Str
     fields.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// Who is asking?
+/// Who is asking, and not too often?
 pub(crate) async fn identify(shared: &Shared, site: &Site, headers: &HeaderMap) -> Result<Caller, Problem> {
     let now = Instant::now();
-    let mut given = headers.get_all(header::AUTHORIZATION).iter();
-    let caller = match (given.next(), given.next()) {
-        (None, _) => by_cookie(shared, site, headers, now).await?,
-        (Some(one), None) => by_token(shared, one.to_str().unwrap_or_default(), now).await?,
-        (Some(_), Some(_)) => return Err(Problem::unknown_caller()),
+    let caller = match headers.contains_key(header::AUTHORIZATION) {
+        true => by_token(shared, headers, now).await?,
+        false => by_cookie(shared, site, headers, now).await?,
     };
     let key = match &caller.way {
         Way::Token(id) => id.clone(),
@@ -172,7 +181,11 @@ pub(crate) async fn identify(shared: &Shared, site: &Site, headers: &HeaderMap) 
     Ok(caller)
 }
 
-async fn by_token(shared: &Shared, given: &str, now: Instant) -> Result<Caller, Problem> {
+/// Who proves themselves with a token.
+pub(crate) async fn by_token(shared: &Shared, headers: &HeaderMap, now: Instant) -> Result<Caller, Problem> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(given), None) = (given.next(), given.next()) else { return Err(Problem::unknown_caller()) };
+    let given = given.to_str().unwrap_or_default();
     let secret = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     if let Some((_, secret)) = secret
         && let Some(token) = shared.tokens().prove(secret.trim(), now_ms()).await?

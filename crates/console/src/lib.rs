@@ -22,6 +22,7 @@ mod door;
 mod events;
 mod fence;
 mod house;
+mod mounted;
 mod pace;
 mod pages;
 mod people;
@@ -54,6 +55,7 @@ use crate::{
     caller::Holder,
     door::Door,
     events::Events,
+    mounted::Mounted,
     pace::{Pace, Rate},
     problem::Problem,
     site::Sites,
@@ -86,7 +88,7 @@ pub struct Console {
     listener: TcpListener,
     address: SocketAddr,
     shared: Shared,
-    mounted: Vec<(String, Router)>,
+    mounted: Vec<Mounted>,
 }
 
 impl fmt::Debug for Console {
@@ -113,10 +115,12 @@ impl Console {
         self.address
     }
 
-    /// Puts other routes on the same port, below a path. They are behind the same fence, and see to the rest themselves.
+    /// Puts routes for agents on the same port, at a path such as `/mcp`. They are behind the same fence, get whole bodies
+    /// of at most `body` bytes, and are told who is asking: each request carries its [`Principal`](toolgate_contract::Principal),
+    /// proved by a token, and it is an agent.
     #[must_use]
-    pub fn mount(mut self, path: &str, routes: Router) -> Self {
-        self.mounted.push((path.to_owned(), routes));
+    pub fn mount(mut self, path: &'static str, body: usize, routes: Router) -> Self {
+        self.mounted.push(Mounted { path, body, routes });
         self
     }
 
@@ -145,10 +149,10 @@ impl Console {
     }
 }
 
-fn router(shared: &Shared, mounted: Vec<(String, Router)>) -> Router {
+fn router(shared: &Shared, mounted: Vec<Mounted>) -> Router {
     let mut router = Router::new().merge(pages::router(shared)).merge(api::router(shared)).merge(assets::router());
-    for (path, routes) in mounted {
-        router = router.nest_service(&path, routes);
+    for mounted in mounted {
+        router = router.merge(mounted::router(shared, mounted));
     }
     router
         .fallback(pages::nothing_here)

@@ -1,6 +1,7 @@
-//! MCP over stdio: translate only.
+//! MCP over stdio and HTTP: translate only.
 //!
-//! [`serve_stdio`] puts a [`Runtime`] behind standard input and output, [`serve`] behind any pair of byte streams. A
+//! [`serve_stdio`] puts a [`Runtime`] behind standard input and output, [`serve`] behind any pair of byte streams, [`http()`]
+//! behind a route of a server that proves who is asking (`http.rs`, `session.rs`). A
 //! line comes in (`lines.rs`), is read strictly and once (`message.rs`), becomes one `Runtime::invoke` (`server.rs`), and
 //! its outcome goes out in MCP's words (`present.rs`), with progress on the way (`progress.rs`). Nothing is decided and
 //! nothing runs here.
@@ -9,12 +10,19 @@
 //! the official SDK's. Its transport is not: it reads a line leniently, so that of two equal keys the last one counts
 //! and a broken line is dropped without a word. Here such a line is answered with an error and the next one is read.
 
+mod ask;
 pub mod bridge;
+mod changes;
+mod http;
 mod lines;
 mod message;
 mod present;
 mod progress;
+mod prompts;
+mod relay;
+mod resources;
 mod server;
+mod session;
 
 use std::{
     io::{stdin, stdout},
@@ -33,7 +41,27 @@ use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Fault};
 use toolgate_runtime::Runtime;
 
-use crate::{lines::Lines, server::Server};
+pub use http::{MAX_BODY, http};
+
+use crate::{
+    lines::Lines,
+    server::{Server, Shared},
+};
+
+/// What is served.
+#[derive(Debug, Clone)]
+pub struct Edge {
+    /// Where calls go.
+    pub runtime: Runtime,
+    /// Where people answer questions with a browser, if they can: the console's own address.
+    pub console: Option<String>,
+}
+
+impl From<Runtime> for Edge {
+    fn from(runtime: Runtime) -> Self {
+        Self { runtime, console: None }
+    }
+}
 
 /// Why serving ended otherwise than by the client leaving.
 #[derive(Debug, thiserror::Error)]
@@ -57,12 +85,12 @@ pub enum ServeError {
 /// # Panics
 ///
 /// Outside of a Tokio runtime with its IO driver enabled.
-pub async fn serve_stdio(runtime: Runtime, agent: AgentName) -> Result<(), ServeError> {
+pub async fn serve_stdio(edge: impl Into<Edge>, agent: AgentName) -> Result<(), ServeError> {
     if let (Some(read), Some(write)) = (socket(stdin().as_fd()), socket(stdout().as_fd())) {
-        return serve(runtime, agent, read, write).await;
+        return serve(edge, agent, read, write).await;
     }
     let (read, write) = stdio_pipes();
-    serve(runtime, agent, read, write).await
+    serve(edge, agent, read, write).await
 }
 
 /// A standard stream that is a Unix socket: what Node, and so most clients, gives its children for a pipe.
@@ -80,16 +108,18 @@ fn socket(stream: BorrowedFd<'_>) -> Option<UnixStream> {
 /// The end of the input is the client's way to say goodbye. Calls still under way get a moment to be answered, because
 /// a script that pipes its requests in and closes wants them; then they are cancelled. It returns when the end of every
 /// call is recorded.
-pub async fn serve<R, W>(runtime: Runtime, agent: AgentName, read: R, write: W) -> Result<(), ServeError>
+pub async fn serve<R, W>(edge: impl Into<Edge>, agent: AgentName, read: R, write: W) -> Result<(), ServeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    let edge = edge.into();
+    let runtime = edge.runtime.clone();
     runtime.definitions(&agent)?;
     let closing = CancellationToken::new();
     let lines = Lines::new(read, write, closing.clone());
     let wire = lines.wire();
-    let server = Server::new(runtime.clone(), agent.clone());
+    let server = Server::new(Shared::new(edge, agent.clone()));
     let quit = match serve_server_with_ct(server, lines, closing).await {
         Ok(service) => {
             let quit = service.waiting().await;

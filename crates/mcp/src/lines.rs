@@ -25,7 +25,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::message::{self, Refusal};
+use crate::{
+    message::{self, Refusal},
+    relay,
+};
 
 /// Bytes of one line, its end included.
 pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
@@ -143,7 +146,8 @@ where
                     return Ok(None);
                 }
             }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => return Ok(None),
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) if !self.opened => return Ok(None),
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
         Ok(Some(message))
     }
@@ -272,7 +276,11 @@ impl<W: AsyncWrite + Send + Unpin> Wire<W> {
     fn queue(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let answers = &mut self.waiting().answers;
         let before = answers.len();
-        if let Err(error) = serde_json::to_writer(&mut *answers, message) {
+        let written = match relay::unpacked(message) {
+            Some(whole) => serde_json::to_writer(&mut *answers, &whole),
+            None => serde_json::to_writer(&mut *answers, message),
+        };
+        if let Err(error) = written {
             answers.truncate(before);
             return Err(error.into());
         }

@@ -23,7 +23,20 @@ use crate::lines::MAX_LINE;
 const LIMITS: Limits = Limits { bytes: MAX_LINE, depth: 72 };
 
 /// Methods this server has, so that parameters that do not fit one are told from a method that is not there.
-const METHODS: &[&str] = &["initialize", "ping", "server/discover", "tools/call", "tools/list"];
+const METHODS: &[&str] = &[
+    "completion/complete",
+    "initialize",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "server/discover",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+];
 
 /// A line that is no message for us, and what its sender is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +51,11 @@ impl Refusal {
     pub(crate) fn too_long(beginning: &[u8]) -> Self {
         let fault = JsonFault::TooLarge { bytes: MAX_LINE + 1, limit: MAX_LINE };
         Self { id: find_id(beginning), error: told(ErrorCode::INVALID_REQUEST, fault.into()) }
+    }
+
+    /// Where there should be a message there is none.
+    pub(crate) fn empty() -> Self {
+        Self::invalid(None, "there is no message", "Send a JSON-RPC 2.0 message.")
     }
 
     pub(crate) fn id_in_use(id: RequestId) -> Self {
@@ -90,8 +108,7 @@ fn from_fields(mut fields: JsonObject) -> Result<Option<ClientJsonRpcMessage>, R
     }
     let answers = fields.contains_key("result") || fields.contains_key("error");
     match (fields.get("method"), answers) {
-        // We ask the client nothing, so an answer is to nothing.
-        (None, true) => Ok(None),
+        (None, true) => Ok(id.and_then(|id| from_answer(id, fields))),
         (Some(Value::String(_)), false) => match (has_id, id) {
             (true, Some(id)) => from_request(id, fields).map(Some),
             (true, None) => Err(Refusal::invalid(None, "the `id` is neither an integer nor a string", "Send one.")),
@@ -137,7 +154,18 @@ fn call(params: Option<Value>) -> Result<CallToolRequest, String> {
         Some(Value::Object(arguments)) => arguments,
         Some(_) => return Err("`arguments` is not an object".into()),
     };
-    let mut request = CallToolRequest::new(CallToolRequestParams::new(name).with_arguments(arguments));
+    let mut call = CallToolRequestParams::new(name).with_arguments(arguments);
+    match params.remove("requestState") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(state)) => call.request_state = Some(state),
+        Some(_) => return Err("`requestState` is not a string".into()),
+    }
+    match params.remove("inputResponses") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(responses)) => call.input_responses = Some(responses.into_iter().collect()),
+        Some(_) => return Err("`inputResponses` is not an object".into()),
+    }
+    let mut request = CallToolRequest::new(call);
     match params.remove("_meta") {
         None | Some(Value::Null) => {}
         Some(Value::Object(meta)) => {
@@ -146,6 +174,15 @@ fn call(params: Option<Value>) -> Result<CallToolRequest, String> {
         Some(_) => return Err("`_meta` is not an object".into()),
     }
     Ok(request)
+}
+
+/// What a client answers to what it was asked. An answer is never answered, so one that does not fit is dropped.
+fn from_answer(id: RequestId, mut fields: JsonObject) -> Option<ClientJsonRpcMessage> {
+    match (fields.remove("result"), fields.remove("error")) {
+        (Some(result), None) => Some(ClientJsonRpcMessage::response(serde_json::from_value(result).ok()?, id)),
+        (None, Some(error)) => Some(ClientJsonRpcMessage::error(serde_json::from_value(error).ok()?, Some(id))),
+        _ => None,
+    }
 }
 
 /// A notification is never answered, so one that does not fit is dropped.
@@ -325,9 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_nothing_are_ignored() {
-        check(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Value::Null);
-        check(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#, Value::Null);
+    fn answers_pass_and_what_is_none_is_ignored() {
+        check_passes(json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
+        check_passes(json!({ "jsonrpc": "2.0", "id": 1, "result": { "action": "decline" } }));
+        check_passes(json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": 1, "message": "no" } }));
+        check(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, Value::Null);
+        check(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"no"}}"#, Value::Null);
+        check(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, Value::Null);
     }
 
     #[test]

@@ -1,10 +1,18 @@
 //! Our words in MCP's: a definition as a tool, an outcome as a result.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use rmcp::{
+    ErrorData,
+    model::{
+        CallToolResult, ContentBlock, ErrorCode, InputRequiredResult, JsonObject, MetaObject, Tool, ToolAnnotations,
+    },
+};
 use serde_json::{Value, json};
-use toolgate_contract::{ActionType, Idempotency, Network, Outcome, SafetyClass, ToolDef};
+use toolgate_contract::{ActionType, Fault, Idempotency, Network, Outcome, SafetyClass, ToolDef};
+use toolgate_runtime::Listed;
+
+use crate::{ask::QUESTION, message::told, relay};
 
 /// Where a result carries what MCP has no field for. The prefix is the project's address, read backwards.
 pub(crate) const OUTCOME: &str = "io.github.toolgate/outcome";
@@ -14,27 +22,55 @@ pub(crate) const OUTCOME: &str = "io.github.toolgate/outcome";
 pub(crate) enum Shape {
     /// As it is: its schema says it is an object.
     Object,
+    /// It is the whole result of another server's tool, and leaves as it is (`relay.rs`).
+    Relayed,
     /// As `{"result": output}`. Revisions before 2026-07-28 take nothing but objects, and their clients refuse a whole
     /// list of tools over one schema that says otherwise.
     Wrapped,
 }
 
 impl Shape {
-    pub(crate) fn of(def: &ToolDef) -> Self {
+    pub(crate) fn of(listed: &Listed) -> Self {
+        if listed.relayed { Self::Relayed } else { Self::of_own(&listed.def) }
+    }
+
+    fn of_own(def: &ToolDef) -> Self {
         if def.output_schema["type"] == "object" { Self::Object } else { Self::Wrapped }
     }
 }
 
-/// A definition as MCP shows it.
-pub(crate) fn tool(def: &ToolDef) -> Tool {
+/// A tool as MCP shows it.
+pub(crate) fn tool(listed: &Listed) -> Tool {
+    let tool = own(&listed.def);
+    match Shape::of(listed) {
+        Shape::Object | Shape::Wrapped => tool.with_raw_output_schema(output_schema(&listed.def)),
+        // Its results are not ours to wrap; a schema that not all clients take is left out.
+        Shape::Relayed => match &listed.def.output_schema {
+            Value::Object(schema) if schema.get("type") == Some(&json!("object")) => {
+                tool.with_raw_output_schema(Arc::new(schema.clone()))
+            }
+            _ => tool,
+        },
+    }
+}
+
+fn own(def: &ToolDef) -> Tool {
     let description = match (&*def.summary, &*def.description) {
         (summary, "") => summary.to_owned(),
         (summary, description) => format!("{summary}\n\n{description}"),
     };
     Tool::new(def.name.clone(), description, input_schema(&def.input_schema))
         .with_title(title(&def.name))
-        .with_raw_output_schema(output_schema(def))
         .with_annotations(annotations(def))
+}
+
+/// Are arguments of this tool also sent as headers, so that those on the way need not read the body?
+pub(crate) fn is_mirrored(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => fields.contains_key("x-mcp-header") || fields.values().any(is_mirrored),
+        Value::Array(items) => items.iter().any(is_mirrored),
+        _ => false,
+    }
 }
 
 /// `read_file` is "Read file" to people.
@@ -58,7 +94,7 @@ fn input_schema(schema: &Value) -> Arc<JsonObject> {
 }
 
 fn output_schema(def: &ToolDef) -> Arc<JsonObject> {
-    match (Shape::of(def), &def.output_schema) {
+    match (Shape::of_own(def), &def.output_schema) {
         (Shape::Object, Value::Object(schema)) => Arc::new(schema.clone()),
         (_, schema) => Arc::new(JsonObject::from_iter([
             ("type".to_owned(), json!("object")),
@@ -102,9 +138,9 @@ fn only_adds(action: &ActionType) -> bool {
     )
 }
 
-/// An outcome as MCP tells it.
-pub(crate) fn result(outcome: Outcome, shape: Shape, mut meta: MetaObject) -> CallToolResult {
-    let about = json!({
+/// What MCP has no field for.
+pub(crate) fn about(outcome: &Outcome) -> Value {
+    json!({
         "call": outcome.call,
         "status": outcome.status,
         "code": outcome.code,
@@ -112,17 +148,36 @@ pub(crate) fn result(outcome: Outcome, shape: Shape, mut meta: MetaObject) -> Ca
         "remedy": outcome.remedy,
         "approval": outcome.approval,
         "truncated": outcome.truncated,
-    });
-    meta.0.insert(OUTCOME.to_owned(), about);
+    })
+}
+
+/// An outcome as MCP tells it.
+pub(crate) fn result(outcome: Outcome, shape: Shape, mut meta: MetaObject) -> CallToolResult {
+    meta.0.insert(OUTCOME.to_owned(), about(&outcome));
+    // Whatever stopped the call before the other server answered has no result of it.
+    if shape == Shape::Relayed && outcome.structured.is_object() {
+        return relay::packed(outcome.structured, outcome.is_error, meta);
+    }
     let content = vec![ContentBlock::text(outcome.text)];
     // Clients hold what an error carries against the output schema as well, so it carries nothing.
     let mut result = if outcome.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = (!outcome.is_error).then(|| match shape {
-        Shape::Object => outcome.structured,
+        Shape::Object | Shape::Relayed => outcome.structured,
         Shape::Wrapped => Value::Object(JsonObject::from_iter([("result".to_owned(), outcome.structured)])),
     });
     result.meta = Some(meta);
     result
+}
+
+/// A question as the answer to a call, in the revision in which the call then comes again.
+pub(crate) fn asks(form: Value, state: String, meta: MetaObject) -> Result<InputRequiredResult, ErrorData> {
+    let request = json!({ "method": "elicitation/create", "params": form });
+    let request = serde_json::from_value(request).map_err(|error| {
+        let fault = Fault::failed("bad_form", format!("the question is no form: {error}"), "Report it as a bug.");
+        told(ErrorCode::INTERNAL_ERROR, fault)
+    })?;
+    let requests = BTreeMap::from([(QUESTION.to_owned(), request)]);
+    Ok(InputRequiredResult::new(Some(requests), Some(state)).with_meta(meta))
 }
 
 /// A place in the list of tools. Clients must not read anything into it, so it does not look as if they could.
@@ -155,16 +210,31 @@ mod tests {
         }
     }
 
+    fn listed(def: ToolDef) -> Listed {
+        Listed { digest: def.digest().unwrap(), def, findings: Vec::new(), relayed: false }
+    }
+
+    #[test]
+    fn a_schema_of_another_server_is_shown_as_it_is_or_not_at_all() {
+        let object = json!({ "type": "object", "required": ["a"], "x-vendor": 1 });
+        for (schema, expected) in
+            [(object.clone(), object), (json!(true), json!(null)), (json!({ "type": "string" }), json!(null))]
+        {
+            let shown = tool(&Listed { relayed: true, ..listed(def(json!(true), schema)) });
+            assert_eq!(serde_json::to_value(shown).unwrap()["outputSchema"], expected);
+        }
+    }
+
     #[track_caller]
     fn check_schemas(input: Value, output: Value, expected: Value) {
-        let shown = serde_json::to_value(tool(&def(input, output))).unwrap();
+        let shown = serde_json::to_value(tool(&listed(def(input, output)))).unwrap();
         assert_eq!(json!([shown["inputSchema"], shown["outputSchema"]]), expected);
     }
 
     #[test]
     fn a_definition_is_shown_whole() {
         let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
-        let shown = serde_json::to_value(tool(&def(schema.clone(), schema.clone()))).unwrap();
+        let shown = serde_json::to_value(tool(&listed(def(schema.clone(), schema.clone())))).unwrap();
         let expected = json!({
             "name": "count_lines", "title": "Count lines", "description": "Count lines.\n\nCounts them.",
             "inputSchema": schema, "outputSchema": schema,

@@ -24,12 +24,13 @@ pub(crate) async fn invoke(
     call: Call,
     context: &RequestContext<RoleServer>,
     token: ProgressToken,
+    hold: Duration,
 ) -> Outcome {
     let (sender, mut reports) = watch::channel(None);
     let sink = move |progress| {
         sender.send_replace(Some(progress));
     };
-    let watch = Watch { cancel: context.ct.clone(), progress: Some(Arc::new(sink)), hold: runtime.hold() };
+    let watch = Watch { cancel: context.ct.clone(), progress: Some(Arc::new(sink)), hold };
     let mut outcome = pin!(runtime.invoke(call, watch));
     let mut said = f64::NEG_INFINITY;
     let mut next = Instant::now();

@@ -250,6 +250,49 @@ async fn a_long_list_comes_in_pages() {
     client.leave().await;
 }
 
+fn added() -> Tool {
+    tool("later", |_, _| Ok(Answer::new(String::new())))
+}
+
+#[tokio::test]
+async fn a_client_of_an_older_revision_is_told_when_its_tools_change() {
+    let mut client = greet(vec![echo()]).await;
+    let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    client.runtime.register(added()).unwrap();
+    assert_eq!(client.next().await, told);
+    // A change in which the agent has no part is none to it: this tool is refused, and the list stays.
+    client.runtime.register(added()).unwrap_err();
+    assert_eq!(client.leave().await.0, Vec::<Value>::new());
+}
+
+/// A request of the revision in which each says what it speaks.
+fn modern(id: i64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+#[tokio::test]
+async fn whoever_subscribes_is_told_when_the_tools_change() {
+    let mut client = connect(vec![echo()]);
+    let filter = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
+    client.send(modern(5, "subscriptions/listen", filter)).await;
+    let agreed = client.next().await;
+    assert_eq!(agreed["method"], "notifications/subscriptions/acknowledged", "{agreed}");
+    assert_eq!(agreed["params"]["notifications"], json!({ "toolsListChanged": true }), "{agreed}");
+    client.runtime.register(added()).unwrap();
+    let told = client.next().await;
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5, "{told}");
+    // Who did not subscribe hears nothing; the next word is the answer to the next question.
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 5 } })).await;
+    client.send(modern(6, "tools/list", json!({}))).await;
+    assert_eq!(client.next().await["id"], 6);
+    client.leave().await;
+}
+
 /// With a hold a call is answered when a person is, also one whose caller wants to know how far it is; without one it is
 /// told at once to come back.
 #[tokio::test]
@@ -289,6 +332,148 @@ async fn a_call_waits_for_people_as_long_as_the_config_holds_it() {
     check(PATIENCE, call(1, "probe", json!({})), "done").await;
     check(PATIENCE, call_with_progress(1, "probe"), "done").await;
     check(Duration::ZERO, call(1, "probe", json!({})), "[approval_required]").await;
+}
+
+/// A tool that asks each time, where ann sits at the client of the agent.
+fn asked_at_the_client(seats: &[&str]) -> (Client, tempfile::TempDir) {
+    let kept = tempfile::tempdir().unwrap();
+    let state: Arc<dyn State> = Arc::new(SqliteState::open(kept.path()).unwrap());
+    let asks = tool("probe", |_, input| Ok(Answer::new(format!("did {}", input.text.len()))));
+    let asks = Tool { def: ToolDef { permission: Permission::Confirm, ..asks.def.clone() }, ..asks };
+    let client = connect_with(vec![asks], Some(state), |config| {
+        config.hold = Duration::ZERO;
+        config.at_client = seats.iter().map(|person| (AgentName::from("default"), Person::from(*person))).collect();
+    });
+    (client, kept)
+}
+
+/// Greets as a client that can show forms.
+async fn with_forms(mut client: Client) -> Client {
+    let hello = json!({
+        "protocolVersion": "2025-11-25", "capabilities": { "elicitation": {} },
+        "clientInfo": { "name": "test", "version": "0" },
+    });
+    client.send(json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello })).await;
+    client.next().await;
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    client
+}
+
+/// How a call ended: its text, from the code in brackets to the first space.
+fn ended(answer: &Value) -> String {
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    text.split_inclusive(']').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_person_at_the_client_answers_while_the_call_waits() {
+    for (answer, expected, votes) in [
+        (json!({ "action": "accept", "content": { "approve": true } }), "did 5", 1),
+        (json!({ "action": "accept", "content": { "approve": false } }), "[approval_denied]", 1),
+        (json!({ "action": "decline" }), "[approval_denied]", 1),
+        (json!({ "action": "cancel" }), "[approval_required]", 0),
+        (json!({ "action": "accept", "content": {} }), "[approval_required]", 0),
+    ] {
+        let (client, _kept) = asked_at_the_client(&["ann"]);
+        let mut client = with_forms(client).await;
+        client.send(call(1, "probe", json!({ "text": "a\u{202e}b" }))).await;
+        let asked = client.next().await;
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        let message = asked["params"]["message"].as_str().unwrap();
+        assert!(message.contains("`probe`") && message.contains(r"a\u{202e}b"), "{message}");
+        assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["approve"]));
+        client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer })).await;
+        assert_eq!(ended(&client.next().await), expected, "{answer}");
+        let filter = ApprovalFilter { states: Vec::new(), agent: None, limit: 5 };
+        let runtime = client.runtime.clone();
+        let rounds = runtime.approvals().unwrap().list(filter).await.unwrap();
+        let said: Vec<_> = rounds.iter().flat_map(|round| &round.votes).map(|vote| vote.by.clone()).collect();
+        assert_eq!(said, vec![Person::from("ann"); votes]);
+        client.leave().await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_at_a_client_unless_the_config_names_them() {
+    let (client, _kept) = asked_at_the_client(&[]);
+    let mut client = with_forms(client).await;
+    client.send(call(1, "probe", json!({}))).await;
+    assert_eq!(ended(&client.next().await), "[approval_required]");
+    client.leave().await;
+    // Nor where the client has no forms.
+    let (client, _kept) = asked_at_the_client(&["ann"]);
+    let mut client = greeted(client).await;
+    client.send(call(1, "probe", json!({}))).await;
+    assert_eq!(ended(&client.next().await), "[approval_required]");
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn somebody_else_may_answer_first() {
+    let (client, _kept) = asked_at_the_client(&["ann"]);
+    let mut client = with_forms(client).await;
+    client.send(call(1, "probe", json!({}))).await;
+    assert_eq!(client.next().await["method"], "elicitation/create");
+    let filter = ApprovalFilter { states: vec![ApprovalState::Waiting], agent: None, limit: 1 };
+    let runtime = client.runtime.clone();
+    let approvals = runtime.approvals().unwrap();
+    let id = approvals.list(filter).await.unwrap().remove(0).id;
+    approvals.answer(&id, &Person::from("bob"), Vote::Yes, "").await.unwrap();
+    let answer = loop {
+        let message = client.next().await;
+        if message["id"] == 1 {
+            break message;
+        }
+    };
+    assert_eq!(ended(&answer), "did 0");
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn in_the_newest_revision_the_answer_comes_with_another_call() {
+    let (mut client, _kept) = asked_at_the_client(&["ann"]);
+    let request = |id: i64, text: &str, more: Value| {
+        let mut request = modern(id, "tools/call", json!({ "name": "probe", "arguments": { "text": text } }));
+        request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+            json!({ "elicitation": { "form": {} } });
+        more.as_object().unwrap().iter().for_each(|(key, value)| request["params"][key] = value.clone());
+        request
+    };
+    let yes = json!({ "approval": { "action": "accept", "content": { "approve": true } } });
+    let ask = async |client: &mut Client, id: i64, text: &str| {
+        client.send(request(id, text, json!({}))).await;
+        let asked = client.next().await["result"].take();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let form = &asked["inputRequests"]["approval"];
+        assert_eq!(
+            (&form["method"], &form["params"]["mode"]),
+            (&json!("elicitation/create"), &json!("form")),
+            "{asked}"
+        );
+        asked["requestState"].as_str().unwrap().to_owned()
+    };
+    let state = ask(&mut client, 1, "one").await;
+    client.send(request(2, "one", json!({ "requestState": state, "inputResponses": yes }))).await;
+    assert_eq!(ended(&client.next().await), "did 3");
+
+    // Once, for this call, and only one that was given out.
+    let other = ask(&mut client, 3, "two").await;
+    for (id, state) in [(4, &*state), (5, &*other), (6, &*other), (7, "made up")] {
+        client.send(request(id, "three", json!({ "requestState": state, "inputResponses": yes }))).await;
+        let refused = client.next().await;
+        assert_eq!(
+            (&refused["error"]["code"], &refused["error"]["data"]["code"]),
+            (&json!(-32602), &json!("bad_request_state"))
+        );
+    }
+    // An answer without a state is an answer to nothing: the person is asked.
+    client.send(request(8, "two", json!({ "inputResponses": yes }))).await;
+    assert_eq!(client.next().await["result"]["resultType"], "input_required");
+    // Who answers nothing is told to come back.
+    let state = ask(&mut client, 9, "two").await;
+    client.send(request(10, "two", json!({ "requestState": state }))).await;
+    assert_eq!(ended(&client.next().await), "[approval_required]");
+    client.leave().await;
 }
 
 /// The agent of a client that left is not waited for any longer than the config says.

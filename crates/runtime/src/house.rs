@@ -10,6 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Level, Network, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Sourced, Terrain, decide};
@@ -70,6 +71,8 @@ impl fmt::Debug for Watch {
 
 pub(crate) struct House {
     pub(crate) catalog: ArcSwap<Catalog>,
+    /// Counts what became of the catalog, for those who show it.
+    pub(crate) changes: watch::Sender<u64>,
     pub(crate) config: Config,
     /// Agents within what containers are allowed, by category and level: see [`House::standing`].
     pub(crate) bound: BTreeMap<Category, BTreeMap<AgentName, BTreeMap<Level, Agent>>>,
@@ -95,6 +98,11 @@ pub(crate) struct House {
 impl House {
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
+    }
+
+    /// Tells whoever shows the catalog that it is another one.
+    pub(crate) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
     }
 
     pub(crate) fn offers(&self) -> MutexGuard<'_, BTreeMap<String, Offer>> {

@@ -40,6 +40,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{
     ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Grant, Outcome, Person, Principal, Risk,
@@ -252,6 +253,7 @@ impl Runtime {
         let means = Means::new(state.clone(), store.clone(), clock.clone());
         let house = House {
             catalog,
+            changes: watch::Sender::new(0),
             bound: house::bound(&config),
             config,
             policy_digest,
@@ -281,6 +283,7 @@ impl Runtime {
             added = catalog.register(tool.clone());
             catalog
         });
+        self.house.changed();
         added
     }
 
@@ -435,6 +438,11 @@ impl Runtime {
         let catalog = self.house.catalog();
         let agent = self.house.agent(agent)?;
         Ok(self.house.permitted(&catalog, agent).map(Listed::of).collect())
+    }
+
+    /// Changes whenever the catalog does. What another process pins is noticed when somebody asks for definitions.
+    pub fn catalog_changes(&self) -> watch::Receiver<u64> {
+        self.house.changes.subscribe()
     }
 
     /// Every tool there is, by name, whoever may use it. For people; agents are shown their [`Runtime::definitions`].

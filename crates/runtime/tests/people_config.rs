@@ -4,7 +4,7 @@
 
 use std::{fs, time::Duration};
 
-use toolgate_contract::{ActionType, AgentName, Limit, Meter, Risk, Window};
+use toolgate_contract::{ActionType, AgentName, Limit, Meter, Person, Risk, Window};
 use toolgate_gate::{Agent, ApprovalRules, Downgrades, ErrorRate, Preset, Silence, Step, Tier, Timeout};
 use toolgate_runtime::config::{Config, ConfigError, Sources, check_text};
 
@@ -91,6 +91,9 @@ fn approvals_are_as_written() {
         },
     );
     assert_eq!(load("approvals: { hold: 5m }", None).unwrap().hold, Duration::from_secs(300));
+    let seats = load("approvals: { at_client: { default: 'user:ann' } }", None).unwrap().at_client;
+    assert_eq!(seats, [(AgentName::from("default"), Person::from("user:ann"))].into());
+    assert!(load("", None).unwrap().at_client.is_empty(), "nobody's word counts unless somebody is named");
 }
 
 #[test]
@@ -140,6 +143,7 @@ fn a_project_may_only_lessen_what_is_done_unasked() {
     check("agents: { default: { autonomy: full } }", Err("autonomy `full` where `semi` holds"));
     check("autonomy: { default: locked }", Err("`autonomy` is not for a file that is not trusted yet"));
     check("approvals: { people: [eve] }", Err("`approvals` is not for a file that is not trusted yet"));
+    check("approvals: { at_client: { default: eve } }", Err("`approvals` is not for a file that is not trusted yet"));
 }
 
 #[test]
@@ -166,6 +170,8 @@ fn a_wrong_word_is_told_with_its_line() {
     check("approvals: { expires: soon }", 1, "`expires: soon` is not a duration");
     check("approvals: { expires: 0s }", 1, "`expires: 0s` is not a duration");
     check("approvals: { timeout: approve }", 1, "unknown timeout `approve`");
+    check("approvals:\n  at_client: { defualt: ann }", 2, "unknown agent `defualt`");
+    check("approvals: { at_client: { default: 'a b' } }", 1, "`a b` is not a name for a person");
     check("approvals: { timeout: { deny_after: 1h, escalation: [] } }", 1, "a timeout is one thing");
     check("approvals: { timeout: { escalation: [] } }", 1, "a timeout is one thing");
     check(

@@ -552,6 +552,7 @@ pub(super) struct ApprovalsFile {
     pub(super) people: Option<Vec<At<String>>>,
     pub(super) timeout: Option<At<WordOr<TimeoutFile>>>,
     pub(super) channels: Option<Vec<At<ChannelFile>>>,
+    pub(super) at_client: Option<Entries<At<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use toolgate_contract::{ActionRegistry, AgentName, Category, Level, Limit, SourceLine};
+use toolgate_contract::{ActionRegistry, AgentName, Category, Level, Limit, Person, SourceLine};
 use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Resources, Rules, Sourced, Word};
 use toolgate_guard::shell::profiles::Profile;
 
@@ -21,7 +21,7 @@ use super::{
     commands, connections,
     findings::{Findings, Said, Spot},
     flow::Argument,
-    people::{Channel, Presets, add_budget},
+    people::{self, Channel, Presets, add_budget},
     resources::Opened,
     rooms::Voice,
     rules,
@@ -49,6 +49,7 @@ pub(super) struct Draft {
     presets: Presets,
     hold: Duration,
     channels: Vec<Channel>,
+    at_client: Vec<(Said<String>, Person)>,
     level_descriptions: BTreeMap<Level, String>,
     connections: BTreeMap<String, Sourced<Connection>>,
     servers: BTreeMap<String, Sourced<Server>>,
@@ -102,6 +103,7 @@ impl Draft {
             presets: Presets::default(),
             hold: super::HOLD,
             channels: Vec::new(),
+            at_client: Vec::new(),
             level_descriptions: BTreeMap::new(),
             connections: BTreeMap::new(),
             servers: BTreeMap::new(),
@@ -152,7 +154,7 @@ impl Draft {
         }
         self.initial_level = layer.trust.initial_level.or(self.initial_level.take());
         layer.autonomy.apply(&mut self.presets, &mut self.policy.downgrades, findings);
-        layer.approvals.apply(&mut self.policy.approvals, &mut self.hold, &mut self.channels);
+        layer.approvals.apply(&mut self.policy.approvals, &mut self.hold, &mut self.channels, &mut self.at_client);
         connections::add(&mut self.connections, layer.connections, findings);
         servers::add(&mut self.servers, &mut self.named, layer.servers, findings);
         self.mentions.extend(layer.mentions);
@@ -220,6 +222,7 @@ impl Draft {
             settings.insert(name.clone(), AgentSettings { workspace, project, directories: Vec::new() });
             policy.agents.insert(name, agent);
         }
+        let at_client = people::seats(self.at_client, &policy.agents, findings);
         let offering = self.servers.keys().cloned().collect();
         Config {
             policy,
@@ -234,6 +237,7 @@ impl Draft {
             containers: self.containers,
             hold: self.hold,
             channels: self.channels,
+            at_client,
             connections: self.connections,
             servers: self.servers,
             named: self.named,

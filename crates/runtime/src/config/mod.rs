@@ -47,7 +47,9 @@ use std::{
 
 use serde::Serialize;
 use serde_json::Value;
-use toolgate_contract::{ActionRegistry, ActionType, AgentName, Category, Digest, Level, Risk, SourceLine, digest};
+use toolgate_contract::{
+    ActionRegistry, ActionType, AgentName, Category, Digest, Level, Person, Risk, SourceLine, digest,
+};
 use toolgate_gate::{Policy, Sourced, ToolName};
 
 use check::Check;
@@ -104,6 +106,8 @@ pub struct Config {
     pub hold: Duration,
     /// How people are told that they are asked.
     pub channels: Vec<Channel>,
+    /// The person who sits at the client of an agent, and whose word there counts.
+    pub at_client: BTreeMap<AgentName, Person>,
     /// How other machines are found and reached.
     pub egress: EgressSettings,
     /// Whether cards, accounts and national ids are taken out of results like credentials are.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use toolgate_contract::{ActionRegistry, Limit, Meter, Risk, Window};
+use toolgate_contract::{ActionRegistry, AgentName, Limit, Meter, Person, Risk, Window};
 use toolgate_gate::{
     Agent, ApprovalRules, Autonomy, Downgrades, ErrorRate, Preset, Silence, Sourced, Step, Tier, Timeout,
 };
@@ -40,6 +40,7 @@ pub(super) struct ApprovalsLayer {
     people: Option<Vec<String>>,
     timeout: Option<Timeout>,
     channels: Option<Vec<Channel>>,
+    at_client: Option<Vec<(Said<String>, Person)>>,
 }
 
 /// How people are told that they are asked.
@@ -163,6 +164,10 @@ pub(super) fn check_approvals(cx: &mut Check<'_>, block: &ApprovalsFile) -> Appr
             .channels
             .as_deref()
             .map(|channels| channels.iter().filter_map(|channel| check_channel(cx, channel)).collect()),
+        at_client: block.at_client.is_some().then(|| {
+            let named = entries(&block.at_client);
+            named.filter_map(|(agent, person)| Some((cx.said(agent), Person::from(&*cx.person(person)?)))).collect()
+        }),
     }
 }
 
@@ -327,7 +332,13 @@ impl AutonomyLayer {
 }
 
 impl ApprovalsLayer {
-    pub(super) fn apply(self, rules: &mut ApprovalRules, hold: &mut Duration, channels: &mut Vec<Channel>) {
+    pub(super) fn apply(
+        self,
+        rules: &mut ApprovalRules,
+        hold: &mut Duration,
+        channels: &mut Vec<Channel>,
+        at_client: &mut Vec<(Said<String>, Person)>,
+    ) {
         rules.expires = self.expires.unwrap_or(rules.expires);
         rules.timeout = self.timeout.unwrap_or_else(|| rules.timeout.clone());
         rules.people = self.people.unwrap_or_else(|| rules.people.clone());
@@ -335,7 +346,27 @@ impl ApprovalsLayer {
         if let Some(later) = self.channels {
             *channels = later;
         }
+        if let Some(later) = self.at_client {
+            *at_client = later;
+        }
     }
+}
+
+/// Who sits at the client of which agent, of those there are.
+pub(super) fn seats(
+    named: Vec<(Said<String>, Person)>,
+    agents: &BTreeMap<AgentName, Agent>,
+    findings: &mut Findings,
+) -> BTreeMap<AgentName, Person> {
+    let mut seats = BTreeMap::new();
+    for (said, person) in named {
+        let agent = AgentName::from(&*said.value);
+        match agents.contains_key(&agent) {
+            true => _ = seats.insert(agent, person),
+            false => findings.unknown(&said, "agent", agents.keys().map(|agent| &*agent.0)),
+        }
+    }
+    seats
 }
 
 impl Presets {

@@ -247,6 +247,7 @@ impl House {
             }
         };
         self.catalog.rcu(|catalog| catalog.with_offer(offer.origin(), &rows));
+        self.changed();
         let registered = |(look, judged): (&Look, Judged)| Registered {
             name: look.name.clone(),
             hash: look.hash,

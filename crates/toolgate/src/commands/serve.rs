@@ -21,11 +21,15 @@ use crate::{problem::Problem, setup, setup::Place, show};
 /// Where the console is unless somebody says otherwise.
 const CONSOLE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7433);
 
+/// Where MCP is on the console's port.
+const MCP: &str = "/mcp";
+
 /// Serve the tools to an MCP client, and the console to people
 ///
 /// With no config it starts safe and useful: one agent, `default`, at level standard, in the current directory. When
 /// standard input is a pipe it speaks MCP there; on a terminal it prints what to paste into an MCP client and serves the
-/// console: an HTTP API, and a page on which people watch calls and answer questions. The link to log in is printed once.
+/// console: an HTTP API, a page on which people watch calls and answer questions, and MCP over HTTP at `/mcp`, for agents
+/// with a token. The link to log in is printed once.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   toolgate serve                                   the console, and what to paste into a client
@@ -74,7 +78,9 @@ impl Serve {
                 None => None,
             };
             let served = if speaks_mcp {
-                let served = toolgate_mcp::serve_stdio(opened.runtime.clone(), agent).await;
+                let url = console.as_ref().map(|console| console.url.clone());
+                let edge = toolgate_mcp::Edge { runtime: opened.runtime.clone(), console: url };
+                let served = toolgate_mcp::serve_stdio(edge, agent).await;
                 served.map_err(|error| Problem::usage(format!("MCP on standard input and output failed: {error}")))
             } else {
                 told_to_stop().await
@@ -83,7 +89,7 @@ impl Serve {
             // It stops at once; whether it broke down before is in the log.
             let _ = tending.await;
             if let Some(console) = console {
-                console.await.map_err(|error| Problem::usage(format!("the console failed: {error}")))?;
+                console.served.await.map_err(|error| Problem::usage(format!("the console failed: {error}")))?;
             }
             served
         });
@@ -100,7 +106,7 @@ impl Serve {
         opened: &setup::Opened,
         address: SocketAddr,
         stop: CancellationToken,
-    ) -> Result<tokio::task::JoinHandle<()>, Problem> {
+    ) -> Result<Open, Problem> {
         let setup = toolgate_console::Setup {
             runtime: opened.runtime.clone(),
             state: opened.state.clone(),
@@ -113,6 +119,10 @@ impl Serve {
                 "the console cannot be served at {address}: {error}; choose another with --http ADDR"
             ))
         })?;
+        let url = console.url().to_owned();
+        let edge = toolgate_mcp::Edge { runtime: opened.runtime.clone(), console: Some(url.clone()) };
+        let mcp = toolgate_mcp::http(edge, stop.clone());
+        let console = console.mount(MCP, toolgate_mcp::MAX_BODY, mcp);
         if !console.address().ip().is_loopback() {
             tracing::warn!(
                 "the console is reached from other machines, without TLS: put a proxy before it that does it"
@@ -120,8 +130,16 @@ impl Serve {
         }
         // Not on standard output: that belongs to MCP.
         let link = console.login_link(&setup::person()).await?;
-        anstream::eprintln!("Console: {}\nLog in once, within ten minutes: {link}", console.url());
-        Ok(tokio::spawn(console.serve(stop)))
+        anstream::eprintln!("Console: {url}\nLog in once, within ten minutes: {link}\n{}", self.paste(&url));
+        Ok(Open { served: tokio::spawn(console.serve(stop)), url })
+    }
+
+    /// What to paste into a client that speaks MCP over HTTP.
+    fn paste(&self, url: &str) -> String {
+        let headers = json!({ "Authorization": "Bearer TOKEN" });
+        let server = json!({ "type": "http", "url": format!("{url}{MCP}"), "headers": headers });
+        let paste = json!({ "mcpServers": { "toolgate": server } });
+        format!("MCP: {url}{MCP}\nToken: toolgate tokens add --agent {}\nClient: {paste}", self.agent)
     }
 
     /// What a person at a terminal wants to know.
@@ -167,6 +185,12 @@ Then the client starts Toolgate by itself. To see what happened: toolgate audit 
             tools = tools.join(", "),
         ))
     }
+}
+
+/// A console that is served.
+struct Open {
+    served: tokio::task::JoinHandle<()>,
+    url: String,
 }
 
 /// Waits for the signals that end a server.

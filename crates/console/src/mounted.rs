@@ -1,0 +1,90 @@
+//! What others put on this port for agents: behind the same fence, and only with an agent's token.
+
+use std::time::Instant;
+
+use axum::{
+    Router,
+    extract::{Extension, Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde_json::json;
+use toolgate_contract::Scope;
+
+use crate::{
+    Shared,
+    caller::{self, Guard},
+    problem::{Problem, json_answer},
+    site::Site,
+};
+
+/// Routes at a path of the console's port.
+pub(crate) struct Mounted {
+    pub(crate) path: &'static str,
+    /// How much of a body is read.
+    pub(crate) body: usize,
+    pub(crate) routes: Router,
+}
+
+/// Where a program that was turned away learns what to prove itself with (RFC 9728).
+const ABOUT: &str = "/.well-known/oauth-protected-resource";
+
+/// The routes with an agent's token before them, and what says so.
+pub(crate) fn router(shared: &Shared, mounted: Mounted) -> Router<Shared> {
+    let Mounted { path, body, routes } = mounted;
+    let guard = Guard { shared: shared.clone(), scope: Scope::Call, body };
+    let state = Gate { guard, path };
+    let routes = routes.layer(middleware::from_fn_with_state(state, agents_only));
+    let about = move |Extension(site): Extension<Site>| async move { about(&site, path) };
+    Router::new()
+        .nest_service(path, routes)
+        .route(ABOUT, get(about.clone()))
+        .route(&format!("{ABOUT}{path}"), get(about))
+}
+
+/// What stands before the routes.
+#[derive(Debug, Clone)]
+struct Gate {
+    guard: Guard,
+    path: &'static str,
+}
+
+/// Lets agents through, and tells the routes which one it is.
+async fn agents_only(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let site = request.extensions().get::<Site>().cloned();
+    match admit(&gate, request).await {
+        Ok(request) => next.run(request).await,
+        Err(problem) => {
+            let mut response = problem.into_response();
+            if let (StatusCode::UNAUTHORIZED, Some(site)) = (response.status(), site) {
+                let challenge = format!("Bearer resource_metadata=\"{}{ABOUT}{}\"", site.origin, gate.path);
+                // The origin is one of our own names, so it is a header.
+                if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+                    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+                }
+            }
+            response
+        }
+    }
+}
+
+/// How often an agent calls is not held up here, as it is not where it speaks to a pipe: that is for the policy to say.
+async fn admit(gate: &Gate, request: Request) -> Result<Request, Problem> {
+    // A cookie opens nothing here, so no page of another site can make a browser call a tool.
+    let caller = caller::by_token(&gate.guard.shared, request.headers(), Instant::now()).await?;
+    let mut request = caller::admit_caller(&gate.guard, &caller, request).await?;
+    request.extensions_mut().insert(caller.principal);
+    Ok(request)
+}
+
+/// What the routes are protected with: a token in a header, given out by the operator and by no server.
+fn about(site: &Site, path: &str) -> Response {
+    json_answer(&json!({
+        "resource": format!("{}{path}", site.origin),
+        "resource_name": "Toolgate",
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": [Scope::Call],
+    }))
+}

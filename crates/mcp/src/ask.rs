@@ -1,0 +1,262 @@
+//! Asking the person at the client: a question to people as a form that MCP clients can show.
+//!
+//! Whether what somebody says there counts is the operator's word: `approvals.at_client` names, for an agent, the person who
+//! sits at its client. Without it, or where a client has no forms, the call is pending as it is everywhere else. The answer is
+//! a vote like any other: it is recorded before it counts, nobody votes twice, and where two people must agree it is one.
+//!
+//! In older revisions the server asks while the call waits. From 2026-07-28 on the call is answered with the question, and
+//! the client calls again with the answer and a ticket, which is good once, for the same call of the same agent.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{ClientResult, ElicitRequest, ErrorCode, ProtocolVersion, ServerRequest},
+    service::{Peer, RequestContext},
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use toolgate_contract::{Answer, Approval, ApprovalId, ApprovalState, Digest, Fault, Person, Question};
+use toolgate_guard::shell::ir::visible;
+use toolgate_runtime::approvals::Approvals;
+
+use crate::message::told;
+
+/// How long the answer to a round may take.
+const LIFE: Duration = Duration::from_secs(15 * 60);
+/// Tickets of one agent; the oldest makes room.
+const MOST: usize = 256;
+/// The longest question. What is longer is not asked here: nobody agrees to what they were not shown.
+const LONGEST: usize = 8 * 1024;
+/// Our question among those of a round.
+pub(crate) const QUESTION: &str = "approval";
+
+/// How the person at a client can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// With a request, while the call waits.
+    Request,
+    /// With an answer to the call, which then comes again.
+    Round,
+}
+
+impl Way {
+    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
+        let can = context.client_capabilities()?.elicitation?;
+        // A client that names no kind has forms: the first revision knew nothing else.
+        let has_forms = can.form.is_some() || can.url.is_none();
+        let is_modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        has_forms.then_some(if is_modern { Self::Round } else { Self::Request })
+    }
+}
+
+/// What a person said to a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Yes,
+    No,
+    /// They closed it, or the client did.
+    Nothing,
+}
+
+impl Said {
+    /// Only a yes that is spelt out is one.
+    pub(crate) fn read(answer: Option<&Value>) -> Self {
+        let field = |name: &str| answer.and_then(|answer| answer.get(name));
+        match (field("action").and_then(Value::as_str), field("content").and_then(|content| content.get("approve"))) {
+            (Some("accept"), Some(Value::Bool(true))) => Self::Yes,
+            (Some("accept"), Some(Value::Bool(false))) | (Some("decline"), _) => Self::No,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Puts what a person said into the box. What the box refuses is in the record, and the call tells how it stands.
+pub(crate) async fn vote(approvals: &Approvals, approval: &ApprovalId, person: &Person, said: Said) {
+    let (answer, reason) = match said {
+        Said::Yes => (Answer::Yes, "said yes at the client"),
+        Said::No => (Answer::No, "said no at the client"),
+        Said::Nothing => return,
+    };
+    if let Err(fault) = approvals.answer(approval, person, answer, reason).await {
+        tracing::debug!(%fault, "an answer at the client did not count");
+    }
+}
+
+/// The form for a question this person can still answer.
+pub(crate) fn form(approval: &Approval, person: &Person) -> Option<Value> {
+    let may = approval.may_approve.is_empty() || approval.may_approve.contains(person);
+    let open = approval.state == ApprovalState::Waiting && !approval.votes.iter().any(|vote| vote.by == *person);
+    let message = text(&approval.question);
+    (may && open && message.len() <= LONGEST).then(|| {
+        json!({
+            "mode": "form",
+            "message": message,
+            "requestedSchema": {
+                "type": "object",
+                "properties": { "approve": { "type": "boolean", "title": "Approve", "description": "Let this call run, once." } },
+                "required": ["approve"],
+            },
+        })
+    })
+}
+
+/// The question, with everything spelt out that nobody would see.
+fn text(question: &Question) -> String {
+    let Question { agent, tool, risk, picture, arguments, reasons, people, .. } = question;
+    let mut text = format!("Agent `{}` asks to call `{}` ({risk} risk).\n", visible(&agent.0), visible(tool));
+    let parts: Vec<_> = ["command", "diff"].iter().filter_map(|part| picture.get(part)?.as_str()).collect();
+    for part in &parts {
+        let _ = write!(text, "\n{part}\n");
+    }
+    if parts.is_empty() {
+        let _ = write!(text, "\n{}\n", visible(&arguments.to_string()));
+    }
+    for line in picture.get("summary").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        let _ = write!(text, "\n- it {line}");
+    }
+    for reason in reasons {
+        let _ = write!(text, "\n- asked because {} ({})", visible(&reason.text), visible(&reason.source));
+    }
+    if *people > 1 {
+        let _ = write!(text, "\n- {people} people must agree");
+    }
+    text
+}
+
+/// Asks while the call waits. Somebody else may answer first, and the call may end: then there is nothing to say.
+pub(crate) async fn ask(
+    peer: &Peer<RoleServer>,
+    context: &RequestContext<RoleServer>,
+    approvals: &Approvals,
+    approval: &ApprovalId,
+    form: Value,
+) -> Said {
+    let Ok(params) = serde_json::from_value(form) else { return Said::Nothing };
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+    let mut changes = approvals.changes();
+    let mut asked = std::pin::pin!(peer.send_request(request));
+    loop {
+        tokio::select! {
+            answer = &mut asked => return match answer {
+                Ok(ClientResult::ElicitResult(result)) => Said::read(serde_json::to_value(result).ok().as_ref()),
+                _ => Said::Nothing,
+            },
+            () = context.ct.cancelled() => return Said::Nothing,
+            _ = changes.changed() => {
+                let is_open = |now: &Approval| now.state == ApprovalState::Waiting;
+                if !approvals.show(approval).await.is_ok_and(|now| now.as_ref().is_some_and(is_open)) {
+                    return Said::Nothing;
+                }
+            }
+        }
+    }
+}
+
+/// What makes an answer that comes with another call belong to a question: a name nobody guesses.
+///
+/// Nothing is in the name, so there is nothing to seal; what it stands for stays here, bound to the agent whose list this
+/// is, to the call by its hash, and to a time.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets(Mutex<HashMap<String, Ticket>>);
+
+#[derive(Debug)]
+struct Ticket {
+    call: Digest,
+    approval: ApprovalId,
+    until: Instant,
+}
+
+impl Tickets {
+    pub(crate) fn issue(&self, call: Digest, approval: ApprovalId, now: Instant) -> Result<String, ErrorData> {
+        let mut name = [0; 32];
+        getrandom::fill(&mut name).map_err(|error| {
+            let message = format!("the kernel gave no random bytes: {error}");
+            told(ErrorCode::INTERNAL_ERROR, Fault::failed("no_chance", message, "Look at the machine."))
+        })?;
+        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut tickets = self.lock();
+        tickets.retain(|_, ticket| ticket.until > now);
+        if tickets.len() >= MOST
+            && let Some(oldest) = tickets.iter().min_by_key(|(_, ticket)| ticket.until).map(|(name, _)| name.clone())
+        {
+            tickets.remove(&oldest);
+        }
+        tickets.insert(name.clone(), Ticket { call, approval, until: now + LIFE });
+        Ok(name)
+    }
+
+    /// What the ticket stands for, if it is for this call. It is used up either way.
+    pub(crate) fn redeem(&self, name: &str, call: &Digest, now: Instant) -> Result<ApprovalId, ErrorData> {
+        let ticket = self.lock().remove(name);
+        match ticket.filter(|ticket| ticket.call == *call && ticket.until > now) {
+            Some(ticket) => Ok(ticket.approval),
+            None => {
+                let message = "the `requestState` is not one for this call, or it was used or is too old";
+                let fault = Fault::refused("bad_request_state", message, "Make the call again without it.");
+                Err(told(ErrorCode::INVALID_PARAMS, fault))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Ticket>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_yes_that_is_spelt_out_is_one() {
+        let check = |answer: Value, expected: Said| assert_eq!(Said::read(Some(&answer)), expected, "{answer}");
+        check(json!({ "action": "accept", "content": { "approve": true } }), Said::Yes);
+        check(json!({ "action": "accept", "content": { "approve": false } }), Said::No);
+        check(json!({ "action": "decline" }), Said::No);
+        check(json!({ "action": "decline", "content": { "approve": true } }), Said::No);
+        for nothing in [
+            json!({ "action": "accept" }),
+            json!({ "action": "accept", "content": { "approve": "true" } }),
+            json!({ "action": "accept", "content": { "approve": 1 } }),
+            json!({ "action": "cancel", "content": { "approve": true } }),
+            json!({ "content": { "approve": true } }),
+            json!({ "action": "Accept", "content": { "approve": true } }),
+            json!([]),
+        ] {
+            check(nothing, Said::Nothing);
+        }
+        assert_eq!(Said::read(None), Said::Nothing);
+    }
+
+    #[test]
+    fn a_ticket_is_good_once_for_one_call_for_a_while() {
+        let (tickets, start) = (Tickets::default(), Instant::now());
+        let (call, other) = (Digest::of(b"call"), Digest::of(b"other"));
+        let approval = ApprovalId("apr_1".into());
+        let issue = || tickets.issue(call, approval.clone(), start).unwrap();
+        let ticket = issue();
+        assert_eq!(tickets.redeem(&ticket, &call, start), Ok(approval.clone()));
+        let refused = |name: &str, call: &Digest, at| {
+            let error = tickets.redeem(name, call, at).unwrap_err();
+            assert_eq!(
+                (error.code, error.data.unwrap()["code"].clone()),
+                (ErrorCode::INVALID_PARAMS, "bad_request_state".into())
+            );
+        };
+        refused(&ticket, &call, start);
+        let ticket = issue();
+        refused(&ticket, &other, start);
+        refused(&ticket, &call, start);
+        refused(&issue(), &call, start + LIFE);
+        refused("", &call, start);
+        let first = issue();
+        (0..MOST).for_each(|at| _ = tickets.issue(call, approval.clone(), start + Duration::from_secs(1 + at as u64)));
+        refused(&first, &call, start);
+    }
+}

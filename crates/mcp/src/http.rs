@@ -1,0 +1,235 @@
+//! MCP over HTTP: one service for each agent, behind whoever proves that it is one.
+//!
+//! A body is read as strictly as a line on a pipe, by the same reader (`message.rs`), and what was read is what the SDK
+//! gets. What the SDK adds is the protocol over HTTP: headers held against the body, streams, and sessions for the
+//! revisions that have them (`session.rs`). A session of one agent does not exist for another.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, HttpBody as _, to_bytes},
+    extract::{Extension, Request, State},
+    http::{HeaderMap, Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use http_body_util::BodyExt as _;
+use rmcp::{
+    model::{ClientRequest, JsonRpcMessage, ServerJsonRpcMessage},
+    transport::{StreamableHttpServerConfig, StreamableHttpService},
+};
+use serde_json::json;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+use toolgate_contract::{AgentName, Fault, Principal};
+
+use crate::{
+    Edge,
+    message::{self, Refusal},
+    relay,
+    server::{Server, Shared},
+    session::Sessions,
+};
+
+/// Bytes of one request.
+pub const MAX_BODY: usize = 4 * 1024 * 1024;
+/// Requests of one agent that are answered at once, its streams among them.
+const MOST_AT_ONCE: usize = 256;
+/// How often somebody looks for sessions that are over.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// Where a session of an older revision is named.
+const SESSION: &str = "mcp-session-id";
+
+/// MCP over HTTP, until it is told to stop.
+///
+/// Whoever mounts it proves who is asking: every request carries its [`Principal`] as an extension, and one that is no
+/// agent is refused.
+///
+/// # Panics
+///
+/// Outside of a Tokio runtime.
+pub fn http(edge: impl Into<Edge>, stop: CancellationToken) -> Router {
+    let doors = Doors(Arc::new(Inner { edge: edge.into(), stop: stop.clone(), doors: Mutex::default() }));
+    tokio::spawn(tend(doors.clone(), stop));
+    Router::new().fallback(answer).with_state(doors)
+}
+
+async fn answer(State(doors): State<Doors>, Extension(by): Extension<Principal>, request: Request) -> Response {
+    let Principal::Agent(agent) = by else {
+        let fault = Fault::refused("not_allowed", "MCP is for agents", "Use an agent's token.");
+        return told(StatusCode::FORBIDDEN, &fault);
+    };
+    match doors.of(agent) {
+        Ok(door) => door.answer(request).await,
+        Err(fault) => told(StatusCode::FORBIDDEN, &fault),
+    }
+}
+
+/// Closes sessions that are over, and in the end all of them.
+async fn tend(doors: Doors, stop: CancellationToken) {
+    loop {
+        let over = tokio::select! {
+            () = stop.cancelled() => true,
+            () = sleep(SWEEP) => false,
+        };
+        for door in doors.all() {
+            match over {
+                true => door.sessions.close_all().await,
+                false => door.sessions.sweep(Instant::now()).await,
+            }
+        }
+        if over {
+            return;
+        }
+    }
+}
+
+/// A door for each agent that came.
+#[derive(Clone)]
+struct Doors(Arc<Inner>);
+
+struct Inner {
+    edge: Edge,
+    stop: CancellationToken,
+    doors: Mutex<HashMap<AgentName, Arc<Door>>>,
+}
+
+impl Doors {
+    fn of(&self, agent: AgentName) -> Result<Arc<Door>, Fault> {
+        if let Some(door) = self.doors().get(&agent) {
+            return Ok(door.clone());
+        }
+        // A token outlives the agent it was made for; only those the config names get a door.
+        self.0.edge.runtime.definitions(&agent)?;
+        let made = Arc::new(Door::new(self.0.edge.clone(), agent.clone(), &self.0.stop));
+        Ok(self.doors().entry(agent).or_insert(made).clone())
+    }
+
+    fn all(&self) -> Vec<Arc<Door>> {
+        self.doors().values().cloned().collect()
+    }
+
+    fn doors(&self) -> MutexGuard<'_, HashMap<AgentName, Arc<Door>>> {
+        self.0.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where one agent comes in.
+struct Door {
+    service: StreamableHttpService<Server, Sessions>,
+    sessions: Arc<Sessions>,
+    slots: Arc<Semaphore>,
+}
+
+impl Door {
+    fn new(edge: Edge, agent: AgentName, stop: &CancellationToken) -> Self {
+        let sessions = Arc::new(Sessions::new());
+        // Who may ask, and under which name, was settled by whoever mounted this.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .with_json_response(true)
+            .with_max_request_body_bytes(usize::MAX)
+            .with_cancellation_token(stop.child_token());
+        let shared = Shared::new(edge, agent);
+        let make = move || Ok(Server::new(shared.clone()));
+        let service = StreamableHttpService::new(make, sessions.clone(), config);
+        Self { service, sessions, slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+    }
+
+    async fn answer(&self, request: Request) -> Response {
+        let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+            let message = format!("{MOST_AT_ONCE} requests of this agent are being answered");
+            let fault = Fault::refused("too_many_at_once", message, "Wait for one of them, then try again.");
+            return told(StatusCode::TOO_MANY_REQUESTS, &fault);
+        };
+        let response = match *request.method() {
+            Method::POST => self.post(request).await,
+            Method::DELETE => self.delete(request).await,
+            _ => self.service.handle(request).await.map(Body::new),
+        };
+        let (parts, body) = response.into_parts();
+        let body = match body.size_hint().exact() {
+            // It is all there, and nobody is waited for.
+            Some(_) => Body::from(relay::unpacked_bytes(to_bytes(body, usize::MAX).await.unwrap_or_default())),
+            // The slot is taken for as long as the answer is read.
+            None => Body::new(body.map_frame(move |frame| {
+                let _slot = &slot;
+                frame.map_data(relay::unpacked_bytes)
+            })),
+        };
+        Response::from_parts(parts, body)
+    }
+
+    async fn post(&self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let Ok(bytes) = to_bytes(body, MAX_BODY).await else {
+            let fault = Fault::failed("too_large", format!("the body has more than {MAX_BODY} bytes"), "Send less.");
+            return told(StatusCode::PAYLOAD_TOO_LARGE, &fault);
+        };
+        let message = match message::read(&bytes) {
+            Ok(Some(message)) => message,
+            Ok(None) if bytes.trim_ascii().is_empty() => return refused(Refusal::empty()),
+            Ok(None) => return StatusCode::ACCEPTED.into_response(),
+            Err(refusal) => return refused(refusal),
+        };
+        if let JsonRpcMessage::Request(request) = &message {
+            if session(&parts.headers).is_some_and(|session| self.sessions.is_under_way(session, &request.id)) {
+                return refused(Refusal::id_in_use(request.id.clone()));
+            }
+            let begins = matches!(request.request, ClientRequest::InitializeRequest(_));
+            if begins && !self.sessions.make_room().await {
+                let fault = Fault::refused(
+                    "too_many_sessions",
+                    "every session this agent may have is in use",
+                    "Close one of them, then try again.",
+                );
+                return told(StatusCode::TOO_MANY_REQUESTS, &fault);
+            }
+        }
+        match serde_json::to_vec(&message) {
+            Ok(read) => self.service.handle(Request::from_parts(parts, Body::from(read))).await.map(Body::new),
+            Err(error) => {
+                let fault = Fault::failed("mcp_failed", error.to_string(), "Report it as a bug.");
+                told(StatusCode::INTERNAL_SERVER_ERROR, &fault)
+            }
+        }
+    }
+
+    /// Ends a session. To end one that is not there is no success: whoever guesses learns nothing else.
+    async fn delete(&self, request: Request) -> Response {
+        let unknown = session(request.headers()).is_some_and(|session| !self.sessions.has(session));
+        let response = self.service.handle(request).await;
+        if unknown && response.status().is_success() {
+            let fault = Fault::failed("unknown_session", "there is no such session", "Begin one with `initialize`.");
+            return told(StatusCode::NOT_FOUND, &fault);
+        }
+        response.map(Body::new)
+    }
+}
+
+fn session(headers: &HeaderMap) -> Option<&str> {
+    headers.get(SESSION)?.to_str().ok()
+}
+
+/// What is no message is answered as on a pipe.
+fn refused(refusal: Refusal) -> Response {
+    tracing::debug!(message = %refusal.error.message, "refused a body");
+    let reply = ServerJsonRpcMessage::error(refusal.error, refusal.id);
+    json_answer(StatusCode::BAD_REQUEST, &json!(reply))
+}
+
+fn told(status: StatusCode, fault: &Fault) -> Response {
+    json_answer(status, &json!({ "code": fault.code, "message": fault.message, "remedy": fault.remedy }))
+}
+
+fn json_answer(status: StatusCode, value: &serde_json::Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}

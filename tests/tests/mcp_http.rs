@@ -1,0 +1,510 @@
+//! MCP over HTTP from outside: raw requests to the port of `toolgate serve --http`, with tokens made on the command line.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Stdio},
+    thread,
+};
+
+use serde_json::{Value, json};
+use toolgate_tests::{Bench, TOOLS};
+
+/// The revision in which every request says what it speaks.
+const MODERN: &str = "2026-07-28";
+/// The last one that begins with `initialize`.
+const LEGACY: &str = "2025-11-25";
+
+/// A server that was started, and what it said about itself.
+struct Served {
+    child: Child,
+    host: String,
+    code: String,
+    client: Value,
+}
+
+impl Served {
+    fn start(bench: &Bench) -> Self {
+        let mut command = bench.command(&["serve", "--http", "127.0.0.1:0"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut said = |start: &str| lines.find_map(|line| line.strip_prefix(start).map(str::to_owned)).unwrap();
+        let host = said("Console: http://");
+        let code = said("Log in once, within ten minutes: ").rsplit_once('=').unwrap().1.to_owned();
+        let client = serde_json::from_str(&said("Client: ")).unwrap();
+        thread::spawn(move || lines.for_each(drop));
+        Self { child, host, code, client }
+    }
+
+    /// Sends a request as it is, and gives what came back.
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Reply {
+        let own = [("Host", &*self.host)];
+        let hosts: &[_] = if headers.iter().any(|(name, _)| *name == "Host") { &[] } else { &own };
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        for (name, value) in hosts.iter().chain(headers) {
+            text += &format!("{name}: {value}\r\n");
+        }
+        let body = body.as_ref();
+        text += &format!("Content-Length: {}\r\n\r\n", body.len());
+        stream.write_all(text.as_bytes()).unwrap();
+        // Who refuses a body need not have read it.
+        let _ = stream.write_all(body);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        Reply(String::from_utf8(answer).unwrap())
+    }
+
+    fn client<'a>(&'a self, token: &'a str) -> Client<'a> {
+        Client { served: self, bearer: format!("Bearer {token}"), session: None }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer, from its first line on.
+#[derive(Debug)]
+struct Reply(String);
+
+impl Reply {
+    fn status(&self) -> u16 {
+        self.0.split(' ').nth(1).unwrap_or_else(|| panic!("no answer: {}", self.0)).parse().unwrap()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let head = self.0.split_once("\r\n\r\n").unwrap().0;
+        head.lines()
+            .find_map(|line| line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)))
+            .map(|it| it.1)
+    }
+
+    /// The messages in it: one as JSON, or each event of a stream.
+    fn messages(&self) -> Vec<Value> {
+        let body = self.0.split_once("\r\n\r\n").unwrap().1;
+        match self.header("content-type") {
+            Some("text/event-stream") => body
+                .lines()
+                .filter_map(|line| line.strip_prefix("data: "))
+                .filter_map(|it| serde_json::from_str(it).ok())
+                .collect(),
+            _ => vec![serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {}", self.0))],
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut messages = self.messages();
+        assert_eq!(messages.len(), 1, "{}", self.0);
+        messages.remove(0)
+    }
+
+    /// Status and code of a problem.
+    fn problem(&self) -> (u16, String) {
+        (self.status(), self.json()["code"].as_str().unwrap().to_owned())
+    }
+
+    /// Status and number of an error of JSON-RPC.
+    fn error(&self) -> (u16, i64) {
+        (self.status(), self.json()["error"]["code"].as_i64().unwrap())
+    }
+}
+
+/// Somebody with a token.
+struct Client<'a> {
+    served: &'a Served,
+    bearer: String,
+    session: Option<String>,
+}
+
+impl Client<'_> {
+    fn send(&self, method: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Reply {
+        let mut all = vec![
+            ("Authorization", &*self.bearer),
+            ("Accept", "application/json, text/event-stream"),
+            ("Content-Type", "application/json"),
+        ];
+        all.extend(self.session.as_deref().map(|session| ("Mcp-Session-Id", session)));
+        all.extend_from_slice(headers);
+        self.served.send(method, "/mcp", &all, body)
+    }
+
+    /// One request of the revision without sessions, with the headers that repeat it.
+    fn modern(&self, method: &str, params: Value) -> Reply {
+        let request = modern(method, params);
+        let params = &request["params"];
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        let mut headers = vec![("MCP-Protocol-Version", MODERN), ("Mcp-Method", method)];
+        headers.extend((!name.is_empty()).then_some(("Mcp-Name", &*name)));
+        self.send("POST", &headers, request.to_string())
+    }
+
+    /// One request within a session.
+    fn legacy(&self, method: &str, params: Value) -> Reply {
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        self.send("POST", &[("MCP-Protocol-Version", LEGACY)], request.to_string())
+    }
+
+    /// Begins a session.
+    fn greet(&mut self) -> Value {
+        let hello =
+            json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello });
+        let reply = self.send("POST", &[], request.to_string());
+        assert_eq!(reply.status(), 200, "{reply:?}");
+        self.session = Some(reply.header("mcp-session-id").unwrap().to_owned());
+        let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(self.send("POST", &[("MCP-Protocol-Version", LEGACY)], ready.to_string()).status(), 202);
+        reply.json()["result"].take()
+    }
+}
+
+fn modern(method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+    });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+}
+
+fn token(bench: &Bench, args: &[&str]) -> String {
+    let mut all = vec!["tokens", "add"];
+    all.extend_from_slice(args);
+    bench.run(&all).exits(0).stdout.trim().to_owned()
+}
+
+fn agent(bench: &Bench) -> String {
+    token(bench, &["--agent", "default"])
+}
+
+fn configured(config: &str) -> Bench {
+    let bench = Bench::new();
+    let path = bench.home().join(".config/toolgate/toolgate.yaml");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, config).unwrap();
+    bench
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+fn write(path: &str) -> Value {
+    json!({ "name": "write", "arguments": { "path": path, "content": "x" } })
+}
+
+#[test]
+fn without_sessions_every_request_stands_alone() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let client = served.client(&token);
+    let discovered = client.modern("server/discover", json!({})).json()["result"].take();
+    assert!(discovered["supportedVersions"].as_array().unwrap().contains(&json!(MODERN)), "{discovered}");
+    assert_eq!(discovered["capabilities"]["tools"]["listChanged"], true, "{discovered}");
+    let reply = client.modern("tools/list", json!({}));
+    assert_eq!((reply.status(), reply.header("content-type")), (200, Some("application/json")), "{reply:?}");
+    assert_eq!(names(&reply.json()), TOOLS);
+    let called = client.modern("tools/call", write("a.txt")).json()["result"].take();
+    assert_eq!((&called["resultType"], &called["isError"]), (&json!("complete"), &json!(false)), "{called}");
+    assert_eq!(bench.text("a.txt"), "x");
+    // Those who only ask get no stream, and nothing is kept that could be ended.
+    for method in ["GET", "DELETE"] {
+        assert_eq!(client.send(method, &[("MCP-Protocol-Version", MODERN)], "").status(), 405, "{method}");
+    }
+    let tail = bench.run(&["audit", "tail", "5"]).exits(0).stdout;
+    assert!(tail.contains("write") && tail.contains("default"), "{tail}");
+}
+
+#[test]
+fn with_a_session_it_lasts_until_it_is_ended() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let mut client = served.client(&token);
+    assert_eq!(client.legacy("tools/list", json!({})).status(), 400, "no session was begun");
+    let hello = client.greet();
+    assert_eq!((&hello["protocolVersion"], &hello["serverInfo"]["name"]), (&json!(LEGACY), &json!("toolgate")));
+    assert_eq!(names(&client.legacy("tools/list", json!({})).messages().pop().unwrap()), TOOLS);
+    let called = client.legacy("tools/call", write("b.txt")).messages().pop().unwrap();
+    assert_eq!((&called["id"], &called["result"]["isError"]), (&json!(7), &json!(false)), "{called}");
+    assert_eq!(bench.text("b.txt"), "x");
+    assert_eq!(client.legacy("ping", json!({})).messages().pop().unwrap()["result"], json!({}));
+    assert!(client.send("DELETE", &[("MCP-Protocol-Version", LEGACY)], "").status() < 300);
+    assert_eq!(client.legacy("tools/list", json!({})).status(), 404);
+    assert_eq!(client.send("DELETE", &[("MCP-Protocol-Version", LEGACY)], "").status(), 404);
+}
+
+#[test]
+fn a_session_of_one_agent_does_not_exist_for_another() {
+    let bench = configured("version: 1\nagents:\n  default: { level: standard }\n  other: { level: standard }\n");
+    let served = Served::start(&bench);
+    let (mine, theirs) = (agent(&bench), token(&bench, &["--agent", "other"]));
+    let mut client = served.client(&mine);
+    client.greet();
+    let mut guess = served.client(&theirs);
+    guess.session.clone_from(&client.session);
+    let stream = [("MCP-Protocol-Version", LEGACY), ("Accept", "text/event-stream")];
+    assert_eq!(guess.legacy("tools/list", json!({})).status(), 404);
+    assert_eq!(guess.send("GET", &stream, "").status(), 404);
+    assert_eq!(guess.send("DELETE", &stream, "").status(), 404);
+    let ended = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
+    assert_eq!(guess.send("POST", &stream, ended.to_string()).status(), 404);
+    assert_eq!(client.legacy("tools/list", json!({})).status(), 200, "nothing happened to it");
+}
+
+#[test]
+fn only_an_agents_token_opens_it() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let list = modern("tools/list", json!({})).to_string();
+    let speaks = [("Accept", "application/json, text/event-stream"), ("Content-Type", "application/json")];
+    let send = |headers: &[(&str, &str)]| served.send("POST", "/mcp", &[&speaks, headers].concat(), &list);
+
+    let turned_away = send(&[]);
+    assert_eq!(turned_away.problem(), (401, "not_logged_in".into()));
+    let about = format!("http://{}/.well-known/oauth-protected-resource/mcp", served.host);
+    let challenge = format!("Bearer resource_metadata=\"{about}\"");
+    assert_eq!(turned_away.header("www-authenticate"), Some(&*challenge));
+    let expected = json!({
+        "resource": format!("http://{}/mcp", served.host), "resource_name": "Toolgate",
+        "bearer_methods_supported": ["header"], "scopes_supported": ["call"],
+    });
+    for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"] {
+        assert_eq!(served.send("GET", path, &[], "").json(), expected);
+    }
+
+    let person = token(&bench, &["--person", "ann", "--scope", "read", "--scope", "approve", "--scope", "admin"]);
+    let refused = send(&[("Authorization", &format!("Bearer {person}"))]);
+    assert_eq!(refused.problem(), (403, "not_allowed".into()));
+    assert!(refused.0.contains("`ann` is a person") && refused.0.contains("tokens add --agent"), "{refused:?}");
+
+    let origin = format!("http://{}", served.host);
+    let form = [("Origin", &*origin), ("Content-Type", "application/x-www-form-urlencoded")];
+    let entered = served.send("POST", "/login", &form, format!("code={}", served.code));
+    let cookie = entered.header("set-cookie").unwrap().split(';').next().unwrap();
+    assert_eq!(send(&[("Cookie", cookie)]).problem(), (401, "not_logged_in".into()));
+
+    let agent = agent(&bench);
+    let bearer = format!("Bearer {agent}");
+    assert_eq!(send(&[("Authorization", &bearer), ("Authorization", &bearer)]).status(), 401);
+    assert_eq!(send(&[("Authorization", &format!("Bearer {agent}0"))]).status(), 401);
+    let headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/list"), ("Authorization", &bearer)];
+    assert_eq!(send(&headers).status(), 200);
+    let listed = bench.run(&["tokens", "list"]).exits(0).json();
+    let id =
+        listed.as_array().unwrap().iter().find(|it| it["principal"].as_str().unwrap().contains("default")).unwrap();
+    bench.run(&["tokens", "revoke", id["id"].as_str().unwrap()]).exits(0);
+    assert_eq!(send(&headers).status(), 401, "a token that was taken back");
+}
+
+#[test]
+fn a_page_of_another_site_reaches_nothing() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let client = served.client(&token);
+    let list = modern("tools/list", json!({})).to_string();
+    let speaks = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/list")];
+    let send = |headers: &[(&str, &str)]| client.send("POST", &[&speaks, headers].concat(), &list);
+    let port = served.host.rsplit_once(':').unwrap().1;
+    for host in ["evil.example", &format!("evil.example:{port}"), &format!("localhost:{port}.evil.example")] {
+        assert_eq!(send(&[("Host", host)]).problem(), (421, "wrong_host".into()), "{host}");
+    }
+    for origin in ["http://evil.example", "null", "https://localhost"] {
+        assert_eq!(send(&[("Origin", origin)]).problem(), (403, "wrong_origin".into()), "{origin}");
+    }
+    assert_eq!(send(&[("Sec-Fetch-Site", "cross-site")]).problem(), (403, "wrong_origin".into()));
+    let own = format!("http://{}", served.host);
+    assert_eq!(send(&[("Origin", &own)]).status(), 200);
+    let localhost = format!("localhost:{port}");
+    assert_eq!(send(&[("Host", &localhost), ("Origin", &format!("http://{localhost}"))]).status(), 200);
+}
+
+#[test]
+fn a_body_is_read_as_strictly_as_a_line_and_answered_alike() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let client = served.client(&token);
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    let bodies = [
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":1,"a":2}}}"#.to_owned(),
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"echo","arguments":{{"a":{deep}}}}}}}"#),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":12345678901234567890123}}}"#
+            .to_owned(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":[]}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#.to_owned(),
+        r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_owned(),
+        r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":1,"#.to_owned(),
+        "nonsense".to_owned(),
+    ];
+    for body in bodies {
+        let line = bench.run_with(&["serve", "--stdio"], format!("{body}\n")).exits(0);
+        let reply = client.send("POST", &[], &body);
+        assert_eq!((reply.status(), reply.json()), (400, line.json()), "{body}");
+    }
+    assert_eq!(client.send("POST", &[], "").error(), (400, -32600));
+    assert_eq!(client.send("POST", &[], vec![b' '; 4 * 1024 * 1024 + 1]).problem(), (413, "too_large".into()));
+    assert_eq!(client.send("PUT", &[], "{}").status(), 405);
+}
+
+#[test]
+fn what_headers_say_is_what_the_body_says() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let client = served.client(&token);
+    let call = modern("tools/call", write("c.txt"));
+    let check = |headers: &[(&str, &str)], body: &Value, expected: (u16, i64)| {
+        let reply = client.send("POST", headers, body.to_string());
+        assert_eq!(reply.error(), expected, "{headers:?} {reply:?}");
+    };
+    let version = ("MCP-Protocol-Version", MODERN);
+    check(&[version, ("Mcp-Method", "tools/list"), ("Mcp-Name", "write")], &call, (400, -32020));
+    check(&[version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "read")], &call, (400, -32020));
+    check(&[version, ("Mcp-Name", "write")], &call, (400, -32020));
+    check(
+        &[("MCP-Protocol-Version", LEGACY), ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")],
+        &call,
+        (400, -32020),
+    );
+    let mut unknown = call.clone();
+    unknown["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
+    let headers = [("MCP-Protocol-Version", "2099-01-01"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")];
+    check(&headers, &unknown, (400, -32022));
+    let mut bare = call.clone();
+    bare["params"]["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": MODERN });
+    check(&[version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")], &bare, (400, -32602));
+    assert!(!fs::exists(bench.workspace().join("c.txt")).unwrap(), "nothing of it ran");
+}
+
+#[test]
+fn where_two_people_must_agree_the_one_at_the_client_is_one() {
+    let bench = configured(
+        "version: 1\npolicy:\n  ask: { classes: { write: 2 } }\napprovals: { hold: 1s, at_client: { default: ann } }\n",
+    );
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let client = served.client(&token);
+    let call = |more: Value| {
+        let mut params = write("d.txt");
+        more.as_object().unwrap().iter().for_each(|(key, value)| params[key] = value.clone());
+        let mut request = modern("tools/call", params);
+        request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+            json!({ "elicitation": { "form": {} } });
+        let headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")];
+        client.send("POST", &headers, request.to_string()).json()["result"].take()
+    };
+    let asked = call(json!({}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let message = asked["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    assert!(message.contains("new file d.txt") && message.contains("2 people must agree"), "{message}");
+    let yes = json!({ "approval": { "action": "accept", "content": { "approve": true } } });
+    let pending = call(json!({ "requestState": asked["requestState"], "inputResponses": yes }));
+    assert!(pending["content"][0]["text"].as_str().unwrap().starts_with("[approval_required]"), "{pending}");
+    assert!(!fs::exists(bench.workspace().join("d.txt")).unwrap(), "one is not two");
+    // The person has spoken and is not asked again; the second is somebody else.
+    let again = call(json!({}));
+    assert_eq!(again["resultType"], "complete", "{again}");
+    let id = again["_meta"]["io.github.toolgate/outcome"]["approval"].as_str().unwrap().to_owned();
+    bench.run(&["approvals", "approve", &id]).exits(0);
+    assert_eq!(call(json!({}))["isError"], false);
+    assert_eq!(bench.text("d.txt"), "x");
+}
+
+#[test]
+fn a_file_is_a_resource_by_way_of_the_tool_that_reads_it() {
+    let blind = "blind: { level: standard, denied: { tools: [read] } }";
+    let bench = configured(&format!("version: 1\nagents:\n  default: {{ level: standard }}\n  {blind}\n"));
+    bench.put("src/a b.txt", "one\ntwo\n");
+    bench.put("b.bin", [0, 159, 146, 150]);
+    fs::write(bench.outside().join("secret.txt"), "no").unwrap();
+    let served = Served::start(&bench);
+    let (sees, blind) = (agent(&bench), token(&bench, &["--agent", "blind"]));
+    let (client, blind) = (served.client(&sees), served.client(&blind));
+    let templates = |client: &Client<'_>| {
+        client.modern("resources/templates/list", json!({})).json()["result"]["resourceTemplates"].take()
+    };
+    assert_eq!(templates(&client)[0]["uriTemplate"], "workspace:///{+path}");
+    assert_eq!(templates(&blind), json!([]), "what is denied is not listed");
+    let read = |client: &Client<'_>, uri: &str| client.modern("resources/read", json!({ "uri": uri })).json();
+    let contents = |uri: &str| read(&client, uri)["result"]["contents"].take();
+    let text = json!([{ "uri": "workspace:///src/a%20b.txt", "mimeType": "text/plain", "text": "one\ntwo\n" }]);
+    assert_eq!(contents("workspace:///src/a%20b.txt"), text);
+    let blob = json!([{ "uri": "workspace:///b.bin", "mimeType": "application/octet-stream", "blob": "AJ+Slg==" }]);
+    assert_eq!(contents("workspace:///b.bin"), blob);
+    assert!(contents("toolgate://guide")[0]["text"].as_str().unwrap().contains("approval_required"));
+    for (uri, code) in [
+        ("workspace:///../secret.txt", "path_outside_workspace"),
+        ("workspace:///%2e%2e%2fsecret.txt", "path_outside_workspace"),
+        ("workspace:////etc/passwd", "path_outside_workspace"),
+        ("workspace:///nothing.txt", "not_found"),
+        ("file:///etc/passwd", "unknown_resource"),
+    ] {
+        let refused = read(&client, uri);
+        assert_eq!(
+            (&refused["error"]["code"], &refused["error"]["data"]["code"]),
+            (&json!(-32602), &json!(code)),
+            "{uri}"
+        );
+    }
+    assert_eq!(read(&blind, "workspace:///src/a%20b.txt")["error"]["data"]["code"], "not_permitted");
+    let calls = bench.run(&["audit", "tail", "50"]).exits(0).stdout;
+    assert!(calls.matches("\"read\"").count() >= 7 || calls.matches(" read ").count() >= 7, "{calls}");
+}
+
+#[test]
+fn tasks_are_offered_as_prompts_and_names_of_tools_completed() {
+    let bench = configured("version: 1\nagents:\n  default: { level: standard, denied: { tools: [git_diff] } }\n");
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let client = served.client(&token);
+    let list = client.modern("prompts/list", json!({})).json()["result"]["prompts"].take();
+    let names: Vec<_> = list.as_array().unwrap().iter().map(|prompt| prompt["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["survey_workspace", "use_tool"], "one that needs a tool the agent has not is not offered");
+    let said =
+        client.modern("prompts/get", json!({ "name": "use_tool", "arguments": { "tool": "ls", "goal": "look" } }));
+    let said = said.json()["result"]["messages"][0].take();
+    assert!(said["role"] == "user" && said["content"]["text"].as_str().unwrap().contains("`ls`"), "{said}");
+    assert_eq!(client.modern("prompts/get", json!({ "name": "review_changes" })).json()["error"]["code"], -32602);
+    let begun = json!({ "ref": { "type": "ref/prompt", "name": "use_tool" }, "argument": { "name": "tool", "value": "git_di" } });
+    let completed = client.modern("completion/complete", begun).json()["result"]["completion"].take();
+    assert_eq!(completed, json!({ "values": [], "total": 0, "hasMore": false }), "nor is its name told");
+    let begun =
+        json!({ "ref": { "type": "ref/prompt", "name": "use_tool" }, "argument": { "name": "tool", "value": "html" } });
+    let completed = client.modern("completion/complete", begun).json()["result"]["completion"].take();
+    assert_eq!(completed["values"], json!(["html_parse"]));
+}
+
+#[test]
+fn a_call_that_waits_for_people_says_where_they_answer() {
+    let bench = configured("version: 1\npolicy:\n  ask: { tools: [write] }\napprovals: { hold: 1s }\n");
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let pending = served.client(&token).modern("tools/call", write("e.txt")).json()["result"].take();
+    let id = pending["_meta"]["io.github.toolgate/outcome"]["approval"].as_str().unwrap();
+    let link = format!("http://{}/approvals/{id}", served.host);
+    assert!(pending["content"][0]["text"].as_str().unwrap().ends_with(&link), "{pending}");
+}
+
+#[test]
+fn it_says_what_to_paste() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let server = json!({
+        "type": "http", "url": format!("http://{}/mcp", served.host), "headers": { "Authorization": "Bearer TOKEN" },
+    });
+    assert_eq!(served.client, json!({ "mcpServers": { "toolgate": server } }));
+}
