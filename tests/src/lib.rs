@@ -7,6 +7,7 @@
 
 pub mod dns;
 pub mod forge;
+pub mod gateway;
 pub mod hostile;
 mod http;
 pub mod network;

@@ -1,0 +1,223 @@
+//! Toolgate with MCP over HTTP, for the official conformance suite, which can show no token and wants tools of its own choice.
+//!
+//! [`Gateway`] is a port of the loopback that adds the token, and the name of the server whose tools are meant. Everything
+//! else is passed on as it is, above all what says where a request comes from, so that whatever looks for holes finds those
+//! of Toolgate.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::{Bench, http::Request, target};
+
+/// Headers that are about one connection and not about the request.
+const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
+
+/// What the server with the suite's tools is called, and what that makes of their names.
+const SERVER: &str = "fixture";
+const PREFIX: &str = "fixture__";
+
+/// The binary with its console, and a token of the agent `default`. It ends with the value.
+#[derive(Debug)]
+pub struct Served {
+    child: Child,
+    address: SocketAddr,
+    token: String,
+}
+
+impl Served {
+    /// Starts it at a free port, in the directories of this bench.
+    pub fn start(bench: &Bench) -> Self {
+        Self::with(bench, &[])
+    }
+
+    fn with(bench: &Bench, more: &[&str]) -> Self {
+        let token = bench.run(&["tokens", "add", "--agent", "default"]).exits(0).stdout.trim().to_owned();
+        let mut command = bench.command(&[&["serve", "--http", "127.0.0.1:0"], more].concat());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+        let said = lines.find_map(|line| line.strip_prefix("Console: http://").map(str::to_owned));
+        let address = said.expect("it says where it is").parse().expect("an address");
+        thread::spawn(move || lines.for_each(drop));
+        Self { child, address, token }
+    }
+
+    /// Where MCP is.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// What a client shows.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server that was started, and the port before it.
+#[derive(Debug)]
+pub struct Gateway {
+    address: SocketAddr,
+    _served: Served,
+    _bench: Bench,
+}
+
+impl Gateway {
+    /// Toolgate and its own tools.
+    pub fn alone() -> Self {
+        let bench = Bench::new();
+        let served = Served::start(&bench);
+        Self::before(served, bench, Vec::new())
+    }
+
+    /// Toolgate with the fixture of the suite behind it, in a room, and leave to call all of its tools.
+    pub fn bridged() -> Self {
+        let bench = Bench::new();
+        let bin = bench.outside().join("bin");
+        fs::create_dir(&bin).expect("a directory");
+        let fixture = bin.join("fixture");
+        fs::copy(target().join("debug/fixture"), &fixture).expect("the fixture is built");
+        let tools = tools(&fixture);
+        let config = bench.outside().join("config.yaml");
+        fs::write(&config, bridged(&fixture, &tools).to_string()).expect("a file");
+        let served = Served::with(&bench, &["--config", &config.to_string_lossy()]);
+        Self::before(served, bench, tools)
+    }
+
+    fn before(served: Served, bench: Bench, tools: Vec<String>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of the loopback");
+        let address = listener.local_addr().expect("an address");
+        let bearer = format!("Bearer {}", served.token);
+        let way = Arc::new(Way { own: address, server: served.address, bearer, tools });
+        thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                let way = way.clone();
+                // How a client leaves is its own affair.
+                thread::spawn(move || way.pass(client));
+            }
+        });
+        Self { address, _served: served, _bench: bench }
+    }
+
+    /// Where MCP is.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+}
+
+/// A config with the fixture as a server.
+fn bridged(fixture: &Path, tools: &[String]) -> Value {
+    let terms = json!({ "action": "external_data:request", "safety": "network" });
+    let tools: BTreeMap<_, _> = tools.iter().map(|name| (name, &terms)).collect();
+    let server = json!({ "command": fixture, "args": ["stdio"], "visible": [fixture.parent()], "tools": tools });
+    let rule = json!({ "id": "suite", "verdict": "allow", "tools": [format!("{PREFIX}*")], "because": "it is tried" });
+    json!({
+        "definitions": { "first_sight": "pin" },
+        "policy": { "rules": [rule] },
+        "mcp_servers": { SERVER: server },
+    })
+}
+
+/// The names of the fixture's tools, asked for by what every request of the stateless era says.
+fn tools(fixture: &Path) -> Vec<String> {
+    let mut command = Command::new(fixture);
+    let mut child =
+        command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the fixture starts");
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+    writeln!(child.stdin.as_ref().expect("a pipe"), "{request}").expect("it reads");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("it answers");
+    drop(child.stdin.take());
+    child.wait().expect("it leaves");
+    let list: Value = serde_json::from_str(&line).expect("a message");
+    let tools = list["result"]["tools"].as_array().expect("a list");
+    tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// From the port to the server.
+struct Way {
+    own: SocketAddr,
+    server: SocketAddr,
+    bearer: String,
+    /// The suite's tools, which Toolgate has under longer names.
+    tools: Vec<String>,
+}
+
+impl Way {
+    /// What Toolgate calls a tool of the suite.
+    fn theirs(&self, name: &str) -> String {
+        if self.tools.iter().any(|tool| tool == name) { format!("{PREFIX}{name}") } else { name.to_owned() }
+    }
+
+    /// Passes one request on, and its answer back.
+    fn pass(&self, mut client: TcpStream) -> io::Result<()> {
+        let Some(request) = Request::read(&mut client)? else { return Ok(()) };
+        let mut message = request.json();
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let lists = method == "tools/list" && !self.tools.is_empty();
+        let name = message["params"]["name"].as_str().filter(|_| method == "tools/call").map(|name| self.theirs(name));
+        let body = match &name {
+            Some(name) => {
+                message["params"]["name"] = name.as_str().into();
+                message.to_string().into_bytes()
+            }
+            None => request.body.clone(),
+        };
+        // What comes back for the older version comes in one piece, and its names can be changed.
+        let version = if lists { "1.0" } else { "1.1" };
+        let mut head = format!("{} {} HTTP/{version}\r\n", request.method, request.target());
+        for (name, value) in request.headers() {
+            let value = value.replace(&self.own.to_string(), &self.server.to_string());
+            match name.as_str() {
+                name if OF_A_CONNECTION.contains(&name) => {}
+                "mcp-name" => head += &format!("{name}: {}\r\n", self.theirs(&value)),
+                _ => head += &format!("{name}: {value}\r\n"),
+            }
+        }
+        head +=
+            &format!("authorization: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", self.bearer, body.len());
+        let mut upstream = TcpStream::connect(self.server)?;
+        upstream.write_all(head.as_bytes())?;
+        upstream.write_all(&body)?;
+        if lists {
+            let mut answer = Vec::new();
+            upstream.read_to_end(&mut answer)?;
+            return client.write_all(renamed(&String::from_utf8_lossy(&answer)).as_bytes());
+        }
+
+        // A client that hangs up cancels, so the server has to see it.
+        let (mut waiting, ending) = (client.try_clone()?, upstream.try_clone()?);
+        thread::spawn(move || {
+            let _ = io::copy(&mut waiting, &mut io::sink());
+            let _ = ending.shutdown(Shutdown::Both);
+        });
+        io::copy(&mut upstream, &mut client)?;
+        client.shutdown(Shutdown::Both)
+    }
+}
+
+/// A list of tools with the names the suite knows. Its length is another one, so the end of the connection is its end.
+fn renamed(answer: &str) -> String {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let head: Vec<_> =
+        head.split("\r\n").filter(|line| !line.to_ascii_lowercase().starts_with("content-length:")).collect();
+    format!("{}\r\n\r\n{}", head.join("\r\n"), body.replace(&format!("\"{PREFIX}"), "\""))
+}
