@@ -46,7 +46,9 @@ pub(super) const DEPLOYMENT: &str = "toolgate.deployment";
 pub(super) const INSTANCE: &str = "toolgate.instance";
 const OWNER: &str = "toolgate.owner";
 const SPEC: &str = "toolgate.spec";
-const ROLE: &str = "toolgate.role";
+pub(super) const ROLE: &str = "toolgate.role";
+/// As a label calls a container that shares the network of another.
+pub(super) const SIDECAR: &str = "sidecar";
 
 /// Everything a container is made of.
 #[derive(Debug)]
@@ -104,7 +106,7 @@ impl Wanted<'_> {
     pub(super) fn labels(&self, role: Role) -> HashMap<String, String> {
         let role = match role {
             Role::Room => "room",
-            Role::Sidecar => "sidecar",
+            Role::Sidecar => SIDECAR,
         };
         let labels = [
             (DEPLOYMENT, self.deployment),
@@ -164,7 +166,7 @@ impl Wanted<'_> {
             pids_limit: Some(i64::from(limits.pids)),
             shm_size: Some(signed(limits.scratch)),
             ulimits: Some(vec![ulimit("nofile", limits.open_files), ulimit("core", 0), ulimit("fsize", limits.disk)]),
-            tmpfs: Some(self.tmpfs(limits.scratch)),
+            tmpfs: Some(Self::tmpfs(limits.scratch)),
             sysctls: self.settings.runtime.is_none().then(|| shared(limits.scratch)),
             masked_paths: Some(MASKED.map(str::to_owned).to_vec()),
             mounts: Some(self.mounts()),
@@ -176,13 +178,10 @@ impl Wanted<'_> {
         }
     }
 
-    fn tmpfs(&self, bytes: u64) -> HashMap<String, String> {
-        let (uid, gid) = self.ids;
-        let common = format!("rw,exec,nosuid,nodev,size={bytes}");
-        HashMap::from([
-            ("/tmp".to_owned(), format!("{common},mode=1777")),
-            (PRIVATE.to_owned(), format!("{common},mode=0755,uid={uid},gid={gid}")),
-        ])
+    fn tmpfs(bytes: u64) -> HashMap<String, String> {
+        // Nobody else is in the container, and Podman gives them to no user.
+        let options = format!("rw,exec,nosuid,nodev,size={bytes},mode=1777");
+        HashMap::from(["/tmp", PRIVATE].map(|path| (path.to_owned(), options.clone())))
     }
 
     /// What the worker has to find mounted: what is here now, before the daemon looks for it.

@@ -7,7 +7,7 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     pin::pin,
-    sync::mpsc,
+    sync::{Arc, OnceLock, mpsc},
     time::{Duration, SystemTime},
 };
 
@@ -15,7 +15,7 @@ use bollard::{
     ClientVersion, Docker,
     container::{AttachContainerResults, LogOutput},
     errors::Error,
-    models::ContainerCreateBody,
+    models::{ContainerCreateBody, ContainerSummary, SystemVersion},
     query_parameters::{
         AttachContainerOptions, CreateContainerOptions, EventsOptions, ListContainersOptions, RemoveContainerOptions,
     },
@@ -29,8 +29,9 @@ use tokio::{
 use toolgate_contract::Fault;
 
 use super::{
-    container::{DEPLOYMENT, INSTANCE},
+    container::{DEPLOYMENT, INSTANCE, ROLE, SIDECAR},
     log::Ear,
+    podman,
 };
 use crate::room::RoomError;
 
@@ -45,6 +46,10 @@ pub(super) struct Daemon {
     socket: PathBuf,
     /// None while it is dropped.
     runtime: Option<Runtime>,
+    /// It is Podman; none before it was asked.
+    is_podman: OnceLock<bool>,
+    /// The version it is asked in, which it is asked for once: Podman takes half a second to say it.
+    version: Arc<OnceLock<ClientVersion>>,
 }
 
 /// A container that runs, and the stream to and from its program.
@@ -57,17 +62,34 @@ impl Daemon {
     pub(super) fn new(socket: &Path) -> io::Result<Self> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("docker").enable_all().build()?;
-        Ok(Self { socket: socket.to_owned(), runtime: Some(runtime) })
+        let (is_podman, version) = (OnceLock::new(), Arc::default());
+        Ok(Self { socket: socket.to_owned(), runtime: Some(runtime), is_podman, version })
     }
 
     /// Who answers, and where.
     pub(super) fn version(&self) -> Result<String, RoomError> {
-        let found = self.ask(|docker| async move { docker.version().await })?;
-        let found = found.map_err(|error| failed("ask the daemon who it is", error))?;
-        let name = found.platform.map(|platform| platform.name).filter(|name| !name.is_empty());
+        let found = self.ask_who()?;
+        let name = match is_podman(&found) {
+            // As its platform it names the system it runs on.
+            true => Some("Podman".to_owned()),
+            false => found.platform.map(|platform| platform.name).filter(|name| !name.is_empty()),
+        };
         let (name, version) = (name.unwrap_or_else(|| "Docker".into()), found.version.unwrap_or_default());
         let api = found.api_version.unwrap_or_default();
         Ok(format!("{name} {version}, API {api}, on {}", self.socket.display()))
+    }
+
+    fn ask_who(&self) -> Result<SystemVersion, RoomError> {
+        let found = self.ask(|docker| async move { docker.version().await })?;
+        found.map_err(|error| failed("ask the daemon who it is", error))
+    }
+
+    fn is_podman(&self) -> Result<bool, RoomError> {
+        if let Some(known) = self.is_podman.get() {
+            return Ok(*known);
+        }
+        let found = is_podman(&self.ask_who()?);
+        Ok(*self.is_podman.get_or_init(|| found))
     }
 
     /// The id of an image: its digest, which no tag can move.
@@ -98,10 +120,45 @@ impl Daemon {
         }
     }
 
-    pub(super) fn create(&self, name: &str, body: ContainerCreateBody) -> Result<String, RoomError> {
+    /// Has a container made. What the daemon has to read from a file is written into `dir`.
+    pub(super) fn create(&self, name: &str, body: ContainerCreateBody, dir: &Path) -> Result<String, RoomError> {
+        if self.is_podman()? {
+            return self.create_in_podman(name, body, dir);
+        }
         let options = CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
         let made = self.ask(move |docker| async move { docker.create_container(Some(options), body).await })?;
         made.map(|made| made.id).map_err(|error| failed("create the container", error))
+    }
+
+    fn create_in_podman(&self, name: &str, body: ContainerCreateBody, dir: &Path) -> Result<String, RoomError> {
+        let filter = podman::filter(&body).ok_or_else(|| failed("create the container", "it has no filter"))?;
+        let files = podman::Files::write(dir, name, filter).map_err(RoomError::step("write down what Podman reads"))?;
+        let spec = podman::translate(name, body, &files).map_err(|option| {
+            failed("create the container", format!("nobody has told Podman what `{option}` means"))
+        })?;
+        let runtime = spec["oci_runtime"].as_str().map(str::to_owned);
+        let socket = self.socket.clone();
+        let made = self.ask(move |_| async move { podman::create(&socket, &spec).await })?;
+        let container = made.map_err(|error| failed("create the container", error))?;
+        if let Some(wanted) = runtime {
+            self.uses_runtime(&container, &wanted).inspect_err(|_| {
+                if let Err(error) = self.remove(&container) {
+                    tracing::error!(%error, container, "a container was not removed; reconciling will find it");
+                }
+            })?;
+        }
+        Ok(container)
+    }
+
+    /// Has Podman taken the runtime it was told to? Before 5.0 it takes its own without a word.
+    fn uses_runtime(&self, container: &str, wanted: &str) -> Result<(), RoomError> {
+        let (socket, container) = (self.socket.clone(), container.to_owned());
+        let found = self.ask(move |_| async move { podman::runtime_of(&socket, &container).await })?;
+        let found = found.map_err(|error| failed("look at a container", error))?;
+        match found == wanted {
+            true => Ok(()),
+            false => Err(failed("create the container", format!("Podman uses the runtime `{found}` for `{wanted}`"))),
+        }
     }
 
     /// Attaches to a container, then starts it: not a byte of it is missed, and it never runs without us.
@@ -155,8 +212,12 @@ impl Daemon {
         pid.filter(|pid| *pid > 0).ok_or_else(|| failed("look at a container", "it does not run"))
     }
 
-    /// Did this container run out of memory since then? The daemon hears of it a moment after it happened.
+    /// Did this container run out of memory since then? The daemon hears of it a moment after it happened; Podman tells
+    /// nobody.
     pub(super) fn ran_out_of_memory(&self, container: &str, since: SystemTime) -> bool {
+        if self.is_podman().unwrap_or_default() {
+            return false;
+        }
         let seconds = |time: SystemTime| {
             let passed = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             Some(format!("{}.{:09}", passed.as_secs(), passed.subsec_nanos()))
@@ -181,6 +242,7 @@ impl Daemon {
                 match docker.remove_container(&container, Some(options.clone())).await {
                     Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(()),
                     Err(Error::DockerResponseServerError { status_code: 409, .. }) => tokio::time::sleep(MOMENT).await,
+                    Err(error) if podman::has_just_ended(&error) => tokio::time::sleep(MOMENT).await,
                     answer => return answer,
                 }
             }
@@ -188,14 +250,16 @@ impl Daemon {
         removed.map_err(|error| failed("remove a container", error))
     }
 
-    /// The containers of a deployment, each with its instance.
+    /// The containers of a deployment, each with its instance. Whoever shares the network of another comes first: Podman
+    /// removes none that another depends on.
     pub(super) fn containers_of(&self, deployment: &str) -> Result<Vec<(String, String)>, RoomError> {
         let filters = HashMap::from([("label".to_owned(), vec![format!("{DEPLOYMENT}={deployment}")])]);
         let options = ListContainersOptions { all: true, filters: Some(filters), ..ListContainersOptions::default() };
         let found = self.ask(move |docker| async move { docker.list_containers(Some(options)).await })?;
-        let found = found.map_err(|error| failed("list containers", error))?;
-        let named = |labels: HashMap<String, String>| labels.get(INSTANCE).cloned();
-        Ok(found.into_iter().filter_map(|found| Some((found.id?, found.labels.and_then(named)?))).collect())
+        let mut found = found.map_err(|error| failed("list containers", error))?;
+        let label = |found: &ContainerSummary, name| found.labels.as_ref().and_then(|labels| labels.get(name)).cloned();
+        found.sort_by_key(|found| label(found, ROLE).as_deref() != Some(SIDECAR));
+        Ok(found.into_iter().filter_map(|found| Some((found.id.clone()?, label(&found, INSTANCE)?))).collect())
     }
 
     /// Asks the daemon and waits for the answer, on whatever thread this is.
@@ -222,11 +286,8 @@ impl Daemon {
     {
         let lost = || RoomError::Lost("the daemon's runtime has ended".into());
         let (tell, told) = mpsc::channel();
-        let socket = self.socket.to_string_lossy().into_owned();
-        let asked = async move {
-            let docker = Docker::connect_with_unix(&socket, PATIENCE, &VERSION)?.negotiate_version().await?;
-            Ok(question(docker).await)
-        };
+        let (socket, version) = (self.socket.clone(), self.version.clone());
+        let asked = async move { Ok(question(connect(&socket, &version).await?).await) };
         self.runtime.as_ref().ok_or_else(lost)?.spawn(async move {
             let answer = tokio::time::timeout(patience, asked).await;
             // Whoever asked waits below.
@@ -249,6 +310,23 @@ impl Drop for Daemon {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Somebody who answers, and is asked in a version both know.
+async fn connect(socket: &Path, version: &OnceLock<ClientVersion>) -> Result<Docker, Error> {
+    let path = socket.to_string_lossy();
+    if let Some(version) = version.get() {
+        // Whether anybody answers is found out first: the library would ask before it knows.
+        tokio::net::UnixStream::connect(socket).await?;
+        return Docker::connect_with_unix(&path, PATIENCE, version);
+    }
+    let docker = Docker::connect_with_unix(&path, PATIENCE, &VERSION)?.negotiate_version().await?;
+    version.get_or_init(|| docker.client_version());
+    Ok(docker)
+}
+
+fn is_podman(version: &SystemVersion) -> bool {
+    version.components.iter().flatten().any(|part| part.name.contains("Podman"))
 }
 
 pub(super) fn failed(step: &str, error: impl ToString) -> RoomError {

@@ -78,12 +78,16 @@ mod tests {
         (made.stdout, Digest::of(config.as_bytes()).to_string())
     }
 
-    fn daemon() -> Option<PathBuf> {
-        let socket = env::var_os("TOOLGATE_TEST_DOCKER").map(PathBuf::from);
-        if socket.is_none() {
-            eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
-        }
-        socket
+    /// Docker's and Podman's, as far as they are there.
+    fn daemons() -> Vec<PathBuf> {
+        let find = |variable: &str| {
+            let socket = env::var_os(variable).map(PathBuf::from);
+            if socket.is_none() {
+                eprintln!("SKIPPED: set {variable} to the socket of a daemon to run this test with it");
+            }
+            socket
+        };
+        ["TOOLGATE_TEST_DOCKER", "TOOLGATE_TEST_PODMAN"].into_iter().filter_map(find).collect()
     }
 
     fn remove(daemon: &Daemon, id: &str) {
@@ -96,17 +100,18 @@ mod tests {
 
     #[test]
     fn an_image_that_was_made_here_is_found_by_each_of_its_names() {
-        let Some(socket) = daemon() else { return };
-        let tag = format!("toolgate-test-empty:{}", std::process::id());
-        let (archive, id) = archive(&tag);
-        find_daemon(&socket).unwrap();
-        assert_eq!(load_image(&socket, io::Cursor::new(archive), &tag).unwrap(), id);
-        let daemon = Daemon::new(&socket).unwrap();
-        let found = [&id, &tag, &format!("toolgate-test-empty@{id}")].map(|name| daemon.image(name).unwrap());
-        let other = daemon.image(&format!("toolgate-test-empty@{}", Digest::of(b"another")));
-        remove(&daemon, &id);
-        assert_eq!(found, [id.clone(), id.clone(), id]);
-        assert_eq!(Fault::from(other.unwrap_err()).code, "image_missing");
+        for socket in daemons() {
+            let tag = format!("toolgate-test-empty:{}", std::process::id());
+            let (archive, id) = archive(&tag);
+            find_daemon(&socket).unwrap();
+            assert_eq!(load_image(&socket, io::Cursor::new(archive), &tag).unwrap(), id);
+            let daemon = Daemon::new(&socket).unwrap();
+            let found = [&id, &tag, &format!("toolgate-test-empty@{id}")].map(|name| daemon.image(name).unwrap());
+            let other = daemon.image(&format!("toolgate-test-empty@{}", Digest::of(b"another")));
+            remove(&daemon, &id);
+            assert_eq!(found, [id.clone(), id.clone(), id]);
+            assert_eq!(Fault::from(other.unwrap_err()).code, "image_missing");
+        }
     }
 
     #[test]
@@ -118,12 +123,13 @@ mod tests {
             }
         }
 
-        let Some(socket) = daemon() else { return };
-        let tag = format!("toolgate-test-broken:{}", std::process::id());
-        let (archive, _) = archive(&tag);
-        let first = io::Cursor::new(archive[..archive.len() / 2].to_vec());
-        load_image(&socket, first.chain(Broken), &tag).unwrap_err();
-        let found = Daemon::new(&socket).unwrap().image(&tag);
-        assert_eq!(Fault::from(found.unwrap_err()).code, "image_missing");
+        for socket in daemons() {
+            let tag = format!("toolgate-test-broken:{}", std::process::id());
+            let (archive, _) = archive(&tag);
+            let first = io::Cursor::new(archive[..archive.len() / 2].to_vec());
+            load_image(&socket, first.chain(Broken), &tag).unwrap_err();
+            let found = Daemon::new(&socket).unwrap().image(&tag);
+            assert_eq!(Fault::from(found.unwrap_err()).code, "image_missing");
+        }
     }
 }

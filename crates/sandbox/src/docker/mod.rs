@@ -14,6 +14,7 @@ mod daemon;
 mod egress;
 mod image;
 mod log;
+mod podman;
 mod ready;
 mod room;
 mod seccomp;

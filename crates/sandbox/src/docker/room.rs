@@ -98,7 +98,7 @@ impl DockerRoom {
         };
         let name = format!("toolgate-{}-{id}", house.registry.instance());
         let bound = wanted.bound().map_err(RoomError::step("find what is to be mounted"))?;
-        let container = house.daemon.create(&name, wanted.body())?;
+        let container = house.daemon.create(&name, wanted.body(), house.registry.dir())?;
         let beside = Beside {
             container: container.clone(),
             name: format!("{name}-sidecar"),

@@ -78,7 +78,7 @@ impl Sidecar {
     pub(super) fn start(house: &Arc<House>, beside: Beside, fence: Fence) -> Result<(Self, Vec<OwnedFd>), RoomError> {
         let (listener, dir) = listen_in(&beside.dir).map_err(RoomError::step("listen for the sidecar"))?;
         let name = beside.name.clone();
-        let container = house.daemon.create(&name, body(&house.settings, beside, &dir))?;
+        let container = house.daemon.create(&name, body(&house.settings, beside, &dir), house.registry.dir())?;
         let mut sidecar =
             Self { house: house.clone(), container, removed: AtomicBool::new(false), control: None, log: None };
         let (log, ear) = house.settings.log_shipping.map(Log::new).unzip();
