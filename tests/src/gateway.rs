@@ -197,27 +197,28 @@ impl Way {
         let mut upstream = TcpStream::connect(self.server)?;
         upstream.write_all(head.as_bytes())?;
         upstream.write_all(&body)?;
-        if lists {
-            let mut answer = Vec::new();
-            upstream.read_to_end(&mut answer)?;
-            return client.write_all(renamed(&String::from_utf8_lossy(&answer)).as_bytes());
-        }
 
-        // A client that hangs up cancels, so the server has to see it.
+        // A client that hangs up cancels, so the server has to see it. It is the client who ends the connection: the one of
+        // the suite breaks when that happens before it has read an answer.
         let (mut waiting, ending) = (client.try_clone()?, upstream.try_clone()?);
         thread::spawn(move || {
             let _ = io::copy(&mut waiting, &mut io::sink());
             let _ = ending.shutdown(Shutdown::Both);
         });
-        io::copy(&mut upstream, &mut client)?;
-        client.shutdown(Shutdown::Both)
+        if lists {
+            let mut answer = Vec::new();
+            upstream.read_to_end(&mut answer)?;
+            return client.write_all(renamed(&String::from_utf8_lossy(&answer)).as_bytes());
+        }
+        io::copy(&mut upstream, &mut client).map(|_| ())
     }
 }
 
-/// A list of tools with the names the suite knows. Its length is another one, so the end of the connection is its end.
+/// A list of tools with the names the suite knows.
 fn renamed(answer: &str) -> String {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let body = body.replace(&format!("\"{PREFIX}"), "\"");
     let head: Vec<_> =
         head.split("\r\n").filter(|line| !line.to_ascii_lowercase().starts_with("content-length:")).collect();
-    format!("{}\r\n\r\n{}", head.join("\r\n"), body.replace(&format!("\"{PREFIX}"), "\""))
+    format!("{}\r\ncontent-length: {}\r\n\r\n{body}", head.join("\r\n"), body.len())
 }
