@@ -223,6 +223,11 @@ fn a_tool_of_another_server_takes_the_same_road() {
         let effects = json!([{ "kind": "network", "target": server }]);
         assert_eq!(outcome["effects"], effects);
     }
+    let turn =
+        json!([{ "tool": "old__repeat", "arguments": { "a": 1 } }, { "tool": "new__repeat", "arguments": { "b": 2 } }]);
+    let mut command = town.command(&["turn"]);
+    let outcomes = Ran::fed(&mut command, turn.to_string().as_bytes()).exits(0).json();
+    assert_eq!((text(&outcomes[0]), text(&outcomes[1])), (r#"{"a":1}"#, r#"{"b":2}"#));
     let recorded = town.run(&["audit", "tail", "--json"]).exits(0).stdout;
     assert!(recorded.contains("new__repeat"), "{recorded}");
     let names = town.run(&["tools"]).exits(0).json();
@@ -390,6 +395,19 @@ fn a_result_reaches_a_client_with_everything_in_it() {
     town.call("full__other", &json!({})).failed("invalid_output");
     let outcome = town.call("full__fail", &json!({})).failed("tool_failed");
     assert_eq!((text(&outcome), &outcome["structured"]["x-why"]), ("no such place", &json!(7)));
+    // A client of ours gets it as if it had asked the server itself.
+    let mut client = town.serve();
+    let got = client.call("full__repeat", json!({}));
+    for key in ["content", "structuredContent", "x-top"] {
+        assert_eq!(got[key], result[key], "{key}");
+    }
+    let about = &got["_meta"]["io.github.toolgate/outcome"];
+    assert_eq!((&got["_meta"]["vendor/key"], &about["status"]), (&json!(true), &json!("done")));
+    let got = client.call("full__fail", json!({}));
+    assert_eq!((&got["content"], &got["isError"], &got["x-why"]), (&failed["content"], &json!(true), &json!(7)));
+    let listed = client.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let shown = listed.as_array().unwrap().iter().find(|tool| tool["name"] == "full__repeat").unwrap();
+    assert_eq!((&shown["outputSchema"], &shown["inputSchema"]), (&repeat["outputSchema"], &repeat["inputSchema"]));
 }
 
 #[test]

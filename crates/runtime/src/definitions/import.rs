@@ -143,7 +143,7 @@ pub struct Registered {
     pub standing: Standing,
     /// What the guard says about the definition.
     pub findings: Vec<Found>,
-    /// Other names it could be mixed up with, one sentence each.
+    /// Other names it could be mixed up with, or speaks of, one sentence each.
     pub near: Vec<String>,
 }
 

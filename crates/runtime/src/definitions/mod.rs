@@ -190,7 +190,7 @@ pub(crate) struct Candidate<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judged {
     pub(crate) standing: Standing,
-    /// Names of others that it could be mixed up with, one sentence each.
+    /// Names of others that it could be mixed up with, or speaks of, one sentence each.
     pub(crate) near: Vec<String>,
 }
 
@@ -449,6 +449,25 @@ fn near_names(whole: &str, name: &Name, others: &[Other]) -> Vec<String> {
     near.collect()
 }
 
+/// The tools of others that a definition speaks of by their names, one sentence each: a tool has no reason to say how
+/// somebody else's is used.
+fn spoken_of(called: &str, definition: &Definition, offered: &BTreeSet<String>, others: &[Other]) -> Vec<String> {
+    let text = definition.to_json().to_string();
+    let is_named = |name: &str| {
+        let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let stands_alone = |(at, _): (usize, &str)| {
+            let (before, after) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
+            // A plain word such as `write` means the tool only where it is marked as a name.
+            let is_marked = before == Some('`') && after == Some('`');
+            let is_whole = !before.is_some_and(part_of_name) && !after.is_some_and(part_of_name);
+            is_marked || (is_whole && name.contains('_'))
+        };
+        text.match_indices(name).any(stands_alone)
+    };
+    let named = others.iter().filter(|other| !offered.contains(&other.whole) && is_named(&other.whole));
+    named.map(|other| format!("`{called}` speaks of `{}`, a tool of somebody else", other.whole)).collect()
+}
+
 /// Pure: the list as it is, and as it is to be.
 fn judge(
     kept: &mut Kept,
@@ -471,7 +490,9 @@ fn judge(
     let mut judged = Vec::with_capacity(candidates.len());
     for candidate in candidates {
         let name = Name::of(&candidate.definition.name);
-        let near = near_names(&whole(&origin.name, &candidate.local), &name, &others);
+        let called = whole(&origin.name, &candidate.local);
+        let mut near = near_names(&called, &name, &others);
+        near.extend(spoken_of(&called, candidate.definition, offered, &others));
         let standing = match taken_for(&name, &others) {
             Some((with, why)) => Standing::Colliding { with, why },
             None => standing(known, candidate, &gone, is_first),

@@ -1,12 +1,14 @@
 //! `toolgate turn`: several calls at once.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::Value;
 use toolgate_contract::{AgentName, Status};
 use toolgate_guard::json;
+use toolgate_mcp::bridge::Bridge;
 use toolgate_runtime::{Watch, store::Store as _};
 
 use crate::{commands::call, problem::Problem, setup, setup::Place, show};
@@ -56,9 +58,16 @@ impl Turn {
 
         let opened = place.open(&self.agent, self.workspace.as_deref())?;
         let agent = AgentName::from(&*self.agent);
+        let bridge = Bridge::new(&opened.runtime);
+        let servers: BTreeSet<String> =
+            wanted.iter().filter_map(|wanted| bridge.server_of(&wanted.tool)).map(str::to_owned).collect();
         let calls = wanted.into_iter().map(|w| opened.runtime.call(&agent, &w.tool, w.arguments)).collect();
         let executor = setup::executor()?;
-        let turn = executor.block_on(opened.runtime.turn(calls, Watch::default()));
+        let turn = executor.block_on(async {
+            // Why one is not there is in the log; its calls say that it is not.
+            join_all(servers.iter().map(|server| bridge.connect(server))).await;
+            opened.runtime.turn(calls, Watch::default()).await
+        });
         executor.block_on(opened.store.close())?;
         executor.shutdown_timeout(setup::PATIENCE);
 
