@@ -221,7 +221,8 @@ fn a_tool_of_another_server_takes_the_same_road() {
         assert_eq!(outcome["labels"][0], format!("mcp:{server}"));
         assert_eq!(outcome["structured"]["content"][0]["text"], r#"{"word":"hello"}"#);
         let effects = json!([{ "kind": "network", "target": server }]);
-        assert_eq!(outcome["effects"], effects);
+        // What stands around the server is known when it has ended.
+        assert_eq!((&outcome["effects"], &outcome["enforced"]), (&effects, &json!([])));
     }
     let turn =
         json!([{ "tool": "old__repeat", "arguments": { "a": 1 } }, { "tool": "new__repeat", "arguments": { "b": 2 } }]);
@@ -667,6 +668,7 @@ fn a_server_at_an_address_is_spoken_to_in_either_era() {
         assert_eq!(outcome["labels"][0], "mcp:far");
         let address = server.address().to_string();
         assert_eq!(outcome["effects"], json!([{ "kind": "network", "target": address }]));
+        assert_eq!(outcome["enforced"], json!(["judged_egress"]));
         let call = asked(&server, "tools/call").remove(0);
         let header = |name: &str| call["headers"][name].clone();
         if era == "modern" {
@@ -758,6 +760,10 @@ fn a_server_is_added_shown_pinned_and_removed() {
     let shown = bench.run(&["mcp", "show", "mine"]).exits(0).json();
     assert_eq!(shown["tools_offered"][0]["standing"], "pinned");
     bench.run(&["mcp", "show", "nobody"]).exits(3);
+    bench.run(&["mcp", "add", "broken", "--", "/nonexistent/server"]).exits(0);
+    let shown = bench.run(&["mcp", "show", "broken"]).exits(1).json();
+    assert_eq!(shown["error"]["code"], "server_gone", "{shown}");
+    bench.run(&["mcp", "remove", "broken"]).exits(0);
     bench.run(&["mcp", "remove", "mine"]).exits(0);
     assert_eq!(bench.run(&["mcp", "list"]).exits(0).json(), json!([]));
 }

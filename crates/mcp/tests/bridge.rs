@@ -329,6 +329,22 @@ async fn whatever_a_server_of_the_old_era_says_first_it_is_greeted_in_the_old_wa
 }
 
 #[tokio::test]
+async fn a_server_of_the_new_era_that_was_slow_to_start_is_asked_again() {
+    let (peer, mut server) = Server::new();
+    let opened = open(peer, Duration::from_secs(3));
+    let late = server.hear().await;
+    assert_eq!(late["method"], "server/discover");
+    assert_eq!(server.hear().await["method"], "notifications/cancelled");
+    let initialize = server.hear().await;
+    let modern = json!({ "supportedVersions": ["2026-07-28"] });
+    server.answer(&late["id"], modern.clone()).await;
+    let refused = json!({ "code": -32022, "message": "only the new way", "data": { "supported": ["2026-07-28"] } });
+    server.say(&json!({ "jsonrpc": "2.0", "id": initialize["id"], "error": refused })).await;
+    server.serve("server/discover", modern).await;
+    assert_eq!(opened.await.unwrap().unwrap().greeting().era, Era::Modern);
+}
+
+#[tokio::test]
 async fn a_server_that_speaks_nothing_known_is_not_spoken_to() {
     let (peer, mut server) = Server::new();
     let opened = open(peer, SOON);

@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub(crate) origin: Option<String>,
     /// It gives results as another server wrote them.
     pub(crate) relayed: bool,
+    /// Its calls go to a program beside the runtime, whose walls are its own room's.
+    pub(crate) beside: bool,
     /// What the guard says about its definition.
     pub(crate) findings: Vec<Found>,
     pub(crate) digest: Digest,
@@ -158,7 +160,18 @@ impl Entry {
         let digest = tool.def.digest().map_err(|error| bad("bad_declaration", error.to_string()))?;
         let slots = Arc::new(Semaphore::new(usize::try_from(tool.def.concurrency).unwrap_or(Semaphore::MAX_PERMITS)));
         let word = tool.def.permission.clone().into();
-        Ok(Self { tool, origin, relayed: false, findings: Vec::new(), digest, word, input, output, slots })
+        Ok(Self {
+            tool,
+            origin,
+            relayed: false,
+            beside: false,
+            findings: Vec::new(),
+            digest,
+            word,
+            input,
+            output,
+            slots,
+        })
     }
 }
 

@@ -158,7 +158,7 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
         Decision::Deny(reasons) => return Err(not_permitted(house, entry, &reasons).into()),
     };
 
-    let walls = house.walls(&permit);
+    let walls = if entry.beside { Vec::new() } else { house.walls(&permit) };
     let fence = Fence::of(house.policy(), agent, &meaning.effects, &meaning.terrain);
     let (hands, ledger) = place(house, agent, entry, permit, fence, call, watch)?;
     let slot = take_slot(entry, watch).await?;

@@ -49,18 +49,31 @@ pub enum Way {
 /// Finds out how to speak to a server, within this time.
 pub(super) async fn greet(peer: &Peer, way: Way, patience: Duration) -> Result<Greeting, Trouble> {
     let until = Instant::now() + patience;
-    if way == Way::Both {
-        match peer.ask("server/discover", Era::Modern.params(Map::new()), patience / PROBE, None).await {
-            Ok(told) if speaks_modern(&told) => return Ok(modern(&told)),
-            Err(Trouble::Gone) => return Err(Trouble::Gone),
-            Ok(_) | Err(_) => {}
-        }
+    let left = || until.saturating_duration_since(Instant::now());
+    if way == Way::Both
+        && let Some(greeting) = discover(peer, patience / PROBE).await?
+    {
+        return Ok(greeting);
     }
-    let left = until.saturating_duration_since(Instant::now());
-    let told = peer.ask("initialize", hello(), left, None).await?;
-    let greeting = legacy(&told)?;
-    peer.tell("notifications/initialized", json!({}));
-    Ok(greeting)
+    match peer.ask("initialize", hello(), left(), None).await {
+        Ok(told) => {
+            let greeting = legacy(&told)?;
+            peer.tell("notifications/initialized", json!({}));
+            Ok(greeting)
+        }
+        // One that is of the new era only, and took its time to start, knows what it was asked before.
+        Err(refused @ Trouble::Refused { .. }) if way == Way::Both => discover(peer, left()).await?.ok_or(refused),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// Asks what only a server of the new era can answer; none where it is not.
+async fn discover(peer: &Peer, patience: Duration) -> Result<Option<Greeting>, Trouble> {
+    match peer.ask("server/discover", Era::Modern.params(Map::new()), patience, None).await {
+        Ok(told) if speaks_modern(&told) => Ok(Some(modern(&told))),
+        Err(Trouble::Gone) => Err(Trouble::Gone),
+        Ok(_) | Err(_) => Ok(None),
+    }
 }
 
 impl Era {

@@ -203,7 +203,8 @@ impl Look {
             match Entry::of(imported.tool(&origin.name, &name), Some(origin.name.clone())) {
                 Ok(entry) => {
                     let (findings, relayed) = (found.clone(), imported.relayed);
-                    Ok(Arc::new(Entry { findings, relayed, ..entry }))
+                    let beside = relayed && imported.reaches.is_none();
+                    Ok(Arc::new(Entry { findings, relayed, beside, ..entry }))
                 }
                 Err(bad) => unfit(bad.code, bad.to_string()),
             }

@@ -303,7 +303,7 @@ fn show_one(place: &Place, name: &str, json: bool) -> Result<ExitCode, Problem> 
     if show::wants_json(json) {
         let mut page = entry(name, server);
         page["tools_offered"] = json!(tools);
-        page["error"] = json!(connected.as_ref().err().map(ToString::to_string));
+        page["error"] = connected.as_ref().err().map_or(Value::Null, told);
         show::json(&page)?;
     } else {
         show::line(&format!("{name} ({})\n{}", server.source, about(&server.value)))?;
@@ -316,6 +316,17 @@ fn show_one(place: &Place, name: &str, json: bool) -> Result<ExitCode, Problem> 
         }
     }
     Ok(if connected.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Why a server could not be started, for programs.
+fn told(problem: &Problem) -> Value {
+    match problem {
+        Problem::Fault(Fault { code, message, remedy, .. }) => {
+            json!({ "code": code, "message": message, "remedy": remedy })
+        }
+        Problem::Usage(message) => json!({ "message": message }),
+        Problem::Config(errors) => json!({ "message": errors.first().map(|error| &error.message) }),
+    }
 }
 
 /// What a server is, and what it can do to this machine.
