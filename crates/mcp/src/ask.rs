@@ -10,6 +10,7 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
+    pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -20,14 +21,14 @@ use rmcp::{
     service::{Peer, RequestContext},
 };
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use toolgate_contract::{Answer, Approval, ApprovalId, ApprovalState, Digest, Fault, Person, Question};
 use toolgate_guard::shell::ir::visible;
 use toolgate_runtime::approvals::Approvals;
 
 use crate::message::told;
 
-/// How long the answer to a round may take.
+/// How long an answer may take.
 const LIFE: Duration = Duration::from_secs(15 * 60);
 /// Tickets of one agent; the oldest makes room.
 const MOST: usize = 256;
@@ -140,7 +141,8 @@ pub(crate) async fn ask(
     let Ok(params) = serde_json::from_value(form) else { return Said::Nothing };
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
     let mut changes = approvals.changes();
-    let mut asked = std::pin::pin!(peer.send_request(request));
+    let mut asked = pin!(peer.send_request(request));
+    let mut late = pin!(sleep(LIFE));
     loop {
         tokio::select! {
             answer = &mut asked => return match answer {
@@ -148,6 +150,7 @@ pub(crate) async fn ask(
                 _ => Said::Nothing,
             },
             () = context.ct.cancelled() => return Said::Nothing,
+            () = &mut late => return Said::Nothing,
             _ = changes.changed() => {
                 let is_open = |now: &Approval| now.state == ApprovalState::Waiting;
                 if !approvals.show(approval).await.is_ok_and(|now| now.as_ref().is_some_and(is_open)) {
