@@ -438,6 +438,29 @@ fn a_terminal_is_opened_by_name_by_its_own_job_and_by_no_other() {
     hear(&mut *second, "only its own");
 }
 
+/// Where memory is short the kernel is told whom to end first, and for that a process has to be open to its own user for a
+/// moment. What stays is closed again.
+#[test]
+fn no_process_of_ours_is_open_to_its_jobs() {
+    let Some(bench) = Bench::new() else { return };
+    let room = bench.bare();
+    let owners = "for dir in /proc/[0-9]*; do case $(cat $dir/comm 2>/dev/null) in toolgate-worke*) stat -c %u \
+                  $dir/status;; esac; done 2>/dev/null | sort | uniq; stat -c %u /proc/$PPID/status";
+    // One that is just being made may be in that moment.
+    let mut said = String::new();
+    assert!(
+        eventually(|| {
+            said = says(&*room, owners);
+            said == "0\n0\n"
+        }),
+        "{said}"
+    );
+    // A program is the first to go, and open to whoever watches over it; its init is not.
+    let turns =
+        "cat /proc/self/oom_score_adj /proc/$PPID/oom_score_adj; [ $(stat -c %u /proc/self/status) = $(id -u) ]";
+    assert_eq!(says(&*room, turns), "1000\n0\n");
+}
+
 #[test]
 fn a_container_whose_hidden_files_were_replaced_is_replaced() {
     let Some(bench) = Bench::new() else { return };

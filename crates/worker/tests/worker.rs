@@ -72,7 +72,9 @@ fn start() -> (Child, tempfile::TempDir) {
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let (program, private) = (dir.path().join("worker"), dir.path().join("private"));
-    fs::copy(env!("CARGO_BIN_EXE_toolgate-worker"), &program).unwrap();
+    // By another program: were it this one, a process that is just being started could hold the copy open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_toolgate-worker")).arg(&program).status();
+    assert!(copied.unwrap().success());
     fs::create_dir(&private).unwrap();
     let mut command = Command::new(program);
     if rustix::process::geteuid().is_root() {

@@ -11,7 +11,6 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt,
     },
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -29,7 +28,7 @@ use super::{
     bound::Bound,
     keeper::Room,
     landlock,
-    program::{self, START_PROGRAM, Taken},
+    program::{self, START_PROGRAM, Taken, Turn},
     root, seccomp,
     sys::{self, Aside, Became},
     wire::{self, Breach, Facts, Failure, Ground, News, Order, Over, Word},
@@ -51,10 +50,10 @@ pub(super) fn wait_for_an_order(room: &Room, keeper: &OwnedFd, taken: &OwnedFd) 
     };
     let waited = match room.ground {
         // The next init is ready soon. It is begun once this program runs, so that it does not stand in its way.
-        Ground::Landlock | Ground::Container => wait_behind_walls(room, keeper).inspect(|_| take()),
+        Ground::Landlock | Ground::Container => wait_behind_walls(room, &ready, keeper).inspect(|_| take()),
         // Here it takes as long as a short job, and is begun first.
         Ground::Namespaces => Taken::receive(keeper).inspect(|_| take()).map(|job| {
-            let begun = begin(room, &job);
+            let begun = begin(room, &ready, &job);
             (job, begun)
         }),
     };
@@ -87,6 +86,22 @@ struct Ready {
     /// The namespaces the job will be in.
     namespaces: Vec<(String, String)>,
     children: OwnedFd,
+    /// Where memory is the container's, and not this job's.
+    turn: Option<Turn>,
+}
+
+impl Ready {
+    /// Runs an errand in another process that goes first where memory runs out.
+    fn stand_aside<T>(&self, errand: impl FnOnce() -> (T, Option<sys::Program>)) -> io::Result<Aside<T>> {
+        let Some(turn) = &self.turn else { return sys::stand_aside(errand) };
+        turn.go_first()?;
+        let aside = sys::stand_aside(errand);
+        if aside.is_err() {
+            // There was no process that could have.
+            turn.spare_init()?;
+        }
+        aside
+    }
 }
 
 /// A process that has become the program.
@@ -97,9 +112,9 @@ struct Begun {
 }
 
 /// Has a process ready behind all walls that waits for an order and becomes its program. `None` when the room is closed.
-fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Option<Begun>, Failure>)> {
-    let waited = sys::stand_aside(|| {
-        let walls = program::go_behind_walls(room, &room.landlock, None);
+fn wait_behind_walls(room: &Room, ready: &Ready, keeper: &OwnedFd) -> Option<(Taken, Result<Option<Begun>, Failure>)> {
+    let waited = ready.stand_aside(|| {
+        let walls = program::go_behind_walls(room, &room.landlock, ready.turn.as_ref(), None);
         // An order that was not rehearsed takes longer, and that is all.
         let _ = program::rehearse();
         let Some(job) = Taken::receive(keeper) else { return (None, None) };
@@ -115,20 +130,20 @@ fn wait_behind_walls(room: &Room, keeper: &OwnedFd) -> Option<(Taken, Result<Opt
         // There were too many processes at that moment. It is tried again when somebody wants one.
         Err(_) => {
             let job = Taken::receive(keeper)?;
-            let begun = begin(room, &job);
+            let begun = begin(room, ready, &job);
             return Some((job, begun));
         }
     };
     let (job, found) = left?;
     let begun = match job.order.terminal {
         None => begun(pid, found, became, None),
-        Some(_) => begin(room, &job),
+        Some(_) => begin(room, ready, &job),
     };
     Some((job, begun))
 }
 
 /// Has a process go behind all walls and become the program of this order.
-fn begin(room: &Room, job: &Taken) -> Result<Option<Begun>, Failure> {
+fn begin(room: &Room, ready: &Ready, job: &Taken) -> Result<Option<Begun>, Failure> {
     let (master, slave) = job.order.terminal.map(open_terminal).transpose()?.unzip();
     let slave = slave.as_ref().map(AsFd::as_fd);
     let own_rules = match (room.ground, slave) {
@@ -137,9 +152,10 @@ fn begin(room: &Room, job: &Taken) -> Result<Option<Begun>, Failure> {
         _ => None,
     };
     let rules = own_rules.as_ref().unwrap_or(&room.landlock);
-    let Aside { pid, left: found, became } =
-        sys::stand_aside(|| program::prepare(room, job, program::go_behind_walls(room, rules, slave), slave))
-            .map_err(Failure::at("start a process"))?;
+    let go_behind_walls = || program::go_behind_walls(room, rules, ready.turn.as_ref(), slave);
+    let Aside { pid, left: found, became } = ready
+        .stand_aside(|| program::prepare(room, job, go_behind_walls(), slave))
+        .map_err(Failure::at("start a process"))?;
     begun(pid, found, became, master)
 }
 
@@ -180,29 +196,47 @@ fn get_ready(room: &Room) -> Result<Ready, Failure> {
             give_up_rights(room.ground)?;
             namespaces
         }
-        // Its keeper has given up the rights of all its jobs, and there is no namespace to tell of: there is none, or
-        // the worker has told.
+        // There is no namespace to tell of: there is none, or the worker has told.
         Ground::Landlock | Ground::Container => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
                 .map_err(Failure::at("adopt stray processes"))?;
             Vec::new()
         }
     };
+    let turn = match room.ground {
+        Ground::Container => {
+            let turn = Turn::of_init().map_err(Failure::at("be the first to go"))?;
+            give_up_rights(room.ground)?;
+            Some(turn)
+        }
+        // A job has a group of its own there, or its keeper has given up the rights of all of them.
+        Ground::Namespaces | Ground::Landlock => None,
+    };
     let children = sys::child_signals().map_err(Failure::at("watch children"))?;
-    Ok(Ready { namespaces, children })
+    Ok(Ready { namespaces, children, turn })
 }
 
 /// What this process and all it starts can do without, for good: capabilities, ways to gain any, and the system calls
 /// the filter refuses.
 pub(crate) fn give_up_rights(ground: Ground) -> Result<(), Failure> {
+    give_up_privileges(ground)?;
+    sys::filter_calls(filter_of(ground)).map_err(Failure::at("put up the system call filter"))
+}
+
+/// Capabilities, and ways to gain any.
+pub(super) fn give_up_privileges(ground: Ground) -> Result<(), Failure> {
     drop_capabilities(ground)?;
-    rustix::thread::set_no_new_privs(true).map_err(Failure::at("give up new privileges"))?;
+    rustix::thread::set_no_new_privs(true).map_err(Failure::at("give up new privileges"))
+}
+
+/// The filter of a ground. Whoever asks before there are jobs has it ready for all of them.
+pub(super) fn filter_of(ground: Ground) -> &'static [seccomp::Instruction] {
     let profile = match ground {
         Ground::Namespaces => seccomp::Profile::Namespaces,
         Ground::Landlock => seccomp::Profile::Landlock,
         Ground::Container => seccomp::Profile::Container,
     };
-    sys::filter_calls(profile.program()).map_err(Failure::at("put up the system call filter"))
+    profile.program()
 }
 
 /// No program this process starts gets a capability from its file. Takes a right that an ordinary user does not have;
@@ -261,9 +295,13 @@ pub(super) fn limit_to(resource: Resource, most: u64) -> Result<(), Failure> {
 /// Are the protected names still on their mounts, and closed and hidden ones covered? Whoever replaces one on the machine
 /// takes the mount away with it, and what is made there under a hidden name has no cover.
 pub(super) fn is_protected(room: &Room) -> bool {
-    let (is_closed, is_hidden): (fn(&Path) -> bool, fn(&Path) -> bool) = match room.ground {
-        Ground::Container => (root::is_shut, root::is_absent),
-        Ground::Namespaces | Ground::Landlock => (root::is_closed, root::is_hidden),
+    let is_closed = match room.ground {
+        Ground::Container => root::is_shut,
+        Ground::Namespaces | Ground::Landlock => root::is_closed,
+    };
+    let is_hidden = match room.ground {
+        Ground::Container => root::is_absent,
+        Ground::Namespaces | Ground::Landlock => root::is_hidden,
     };
     room.protected.iter().all(|path| root::is_read_only(path))
         && room.closed.iter().all(|path| is_closed(path))

@@ -65,6 +65,7 @@ pub(super) type Found = Result<Option<Facts>, Failure>;
 pub(super) fn go_behind_walls(
     room: &Room,
     rules: &OwnedFd,
+    turn: Option<&Turn>,
     terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Facts, Failure> {
     const STEP: &str = "stand apart";
@@ -79,8 +80,8 @@ pub(super) fn go_behind_walls(
     sys::unblock_signals().map_err(Failure::at(STEP))?;
     // A program whose supervisor is killed has nobody left to end it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at(STEP))?;
-    if room.ground == Ground::Container {
-        go_first().map_err(Failure::at("be the first to go"))?;
+    if let Some(turn) = turn {
+        turn.spare_init().map_err(Failure::at("be the first to go"))?;
     }
     sys::restrict(rules.as_fd()).map_err(Failure::at("put up Landlock"))?;
     let facts = look(room);
@@ -91,12 +92,44 @@ pub(super) fn go_behind_walls(
     Ok(facts)
 }
 
-/// Where memory runs out, what a job runs goes first. Its init and the keeper, which are in one group with it, stay to tell
-/// of it.
-fn go_first() -> io::Result<()> {
-    // What is closed to others does not own its entries in `/proc`.
-    set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-    fs::write("/proc/self/oom_score_adj", "1000")
+/// Whose turn it is where memory runs out. What a job runs goes first; its init and the keeper, which are in one group with
+/// it, stay to tell of it.
+///
+/// What is closed to others does not own its entries in `/proc`, and may not write there what its turn is. So the init
+/// opens its own entry while it can, and has a process begin while it says that it goes first itself: that is inherited.
+/// Then it takes it back.
+pub(super) struct Turn {
+    entry: OwnedFd,
+    of_init: Vec<u8>,
+}
+
+impl Turn {
+    /// Of the calling process, which is closed to others after this. Before the filter, which lets nobody close themselves.
+    pub(super) fn of_init() -> io::Result<Self> {
+        const ENTRY: &str = "/proc/self/oom_score_adj";
+        set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        let opened = rustix::fs::open(ENTRY, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        let mut of_init = vec![0; 16];
+        let entry = opened?;
+        let read = rustix::io::read(&entry, &mut of_init)?;
+        of_init.truncate(read);
+        Ok(Self { entry, of_init })
+    }
+
+    /// Whoever is begun from here on goes first.
+    pub(super) fn go_first(&self) -> io::Result<()> {
+        self.say(b"1000")
+    }
+
+    /// The init stays; also said by the process that was begun, while the init stands still.
+    pub(super) fn spare_init(&self) -> io::Result<()> {
+        self.say(&self.of_init)
+    }
+
+    fn say(&self, turn: &[u8]) -> io::Result<()> {
+        Ok(rustix::io::pwrite(&self.entry, turn, 0).map(drop)?)
+    }
 }
 
 /// Goes through the motions with an order for nothing. A new process has the code and the memory of the old one, but the
