@@ -66,6 +66,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "python peer", run: || peer(peers::python(), "peer_python") },
     Suite { name: "typescript peer", run: || peer(peers::typescript(), "peer_typescript") },
     Suite { name: "inspector", run: || peer(peers::inspector(), "peer_inspector") },
+    Suite { name: "reference servers", run: || peer(peers::servers(), "peer_servers") },
     Suite { name: "conformance", run: conformance::check },
     Suite { name: "console in a browser", run: browser },
 ];
@@ -147,7 +148,7 @@ fn peer(installed: Result<peers::Places, String>, test: &str) -> Ended {
     let with = |places: peers::Places| {
         // The same packages as above, so that nothing is built again with other features.
         let mut tests = cargo(&["test", "--workspace", "--exclude", "toolgate-browser", "--test", "mcp"]);
-        tests.args(["--test", "peers", test]);
+        tests.args(["--test", "peers", "--test", "reference", test]);
         suite::passes(tests.envs(places))
     };
     installed.map_or_else(Ended::Skipped, with)

@@ -28,6 +28,15 @@ pub(crate) fn inspector() -> Result<Places, String> {
     Ok(vec![("TOOLGATE_PEER_NODE", node()?), ("TOOLGATE_PEER_INSPECTOR", inspector)])
 }
 
+/// The reference servers: those of npm together, those of PyPI each in an environment of its own.
+pub(crate) fn servers() -> Result<Places, String> {
+    npm("servers")?;
+    for name in ["server-git", "server-fetch", "server-time"] {
+        venv(name)?;
+    }
+    Ok(vec![("TOOLGATE_PEER_NODE", node()?), ("TOOLGATE_PEER_SERVERS", target().join("peers"))])
+}
+
 /// The official conformance suite: what runs it, and itself.
 pub(crate) fn conformance() -> Result<(PathBuf, PathBuf), String> {
     Ok((node()?, npm("conformance")?.join("node_modules/.bin/conformance")))

@@ -55,7 +55,9 @@ fn main() -> io::Result<()> {
 /// The server as one of Toolgate's, with leave to call these tools.
 fn configure(file: &Path, url: &str, tools: &[String]) -> io::Result<()> {
     let terms = json!({ "action": "external_data:request", "safety": "network" });
-    let tools: BTreeMap<_, _> = tools.iter().map(|name| (name, &terms)).collect();
+    // Agents see `_` where the server says `-`, and terms are by the server's own names.
+    let tools: BTreeMap<_, _> =
+        tools.iter().flat_map(|name| [name.clone(), name.replace('_', "-")]).map(|name| (name, &terms)).collect();
     let rule = json!({ "id": "suite", "verdict": "allow", "tools": [format!("{PREFIX}*")], "because": "it is tried" });
     let config = json!({
         "definitions": { "first_sight": "pin" },
