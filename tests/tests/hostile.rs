@@ -6,15 +6,15 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
 use toolgate_tests::hostile::Hostile;
 
-/// Asks one thing after the other over stdio, and wants these lines after each.
+/// Asks one thing after the other over stdio, and wants these lines after each, and this status at the end.
 #[track_caller]
-fn check(script: Value, talk: &[(Value, &[&str])]) -> Child {
+fn check(script: Value, talk: &[(Value, &[&str])], status: i32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hostile"));
     command.arg("stdio").arg(script.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -27,7 +27,8 @@ fn check(script: Value, talk: &[(Value, &[&str])]) -> Child {
             assert_eq!(String::from_utf8_lossy(&line).trim_end(), *expected, "after {message}");
         }
     }
-    child
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(status));
 }
 
 fn initialize() -> (Value, &'static [&'static str]) {
@@ -63,6 +64,7 @@ fn a_list_changes_when_it_is_asked_for_again() {
             (list(3, json!({})), &[r#"{"id":3,"jsonrpc":"2.0","result":{"tools":[{"name":"c"}]}}"#]),
             (list(4, json!({})), &[r#"{"id":4,"jsonrpc":"2.0","result":{"tools":[{"name":"c"}]}}"#]),
         ],
+        0,
     );
 }
 
@@ -70,12 +72,12 @@ fn a_list_changes_when_it_is_asked_for_again() {
 fn an_era_it_does_not_speak_is_refused() {
     let hello = initialize().0;
     let refused = r#"{"error":{"code":-32022,"data":{"requested":null,"supported":["2026-07-28"]},"message":"unsupported protocol version"},"id":0,"jsonrpc":"2.0"}"#;
-    check(json!({ "era": "modern" }), &[(hello, &[refused])]);
+    check(json!({ "era": "modern" }), &[(hello, &[refused])], 0);
     let discover = modern(1, "server/discover", json!({}));
     let unknown = r#"{"error":{"code":-32601,"message":"method not found"},"id":1,"jsonrpc":"2.0"}"#;
-    check(json!({ "era": "legacy" }), &[(discover, &[unknown])]);
+    check(json!({ "era": "legacy" }), &[(discover, &[unknown])], 0);
     let early = r#"{"error":{"code":-32600,"message":"nobody has said `initialize`"},"id":1,"jsonrpc":"2.0"}"#;
-    check(json!({ "era": "legacy" }), &[(legacy(1, "tools/list", json!({})), &[early])]);
+    check(json!({ "era": "legacy" }), &[(legacy(1, "tools/list", json!({})), &[early])], 0);
 }
 
 #[test]
@@ -84,7 +86,7 @@ fn what_no_server_should_write_is_written() {
         { "text": "noise\n" }, { "bytes": "//4K" }, { "send": { "id": "not yours", "result": {} } },
         { "result": { "n": "$count" } }, { "result": { "n": "$params" } }, { "flood": 3 }, { "crash": 7 },
     ]);
-    let mut child = check(
+    check(
         json!({ "answers": { "tools/call:a": [steps] } }),
         &[
             initialize(),
@@ -100,8 +102,8 @@ fn what_no_server_should_write_is_written() {
                 ],
             ),
         ],
+        7,
     );
-    assert_eq!(child.wait().unwrap().code(), Some(7));
 }
 
 #[test]
@@ -148,6 +150,7 @@ fn it_asks_back_in_the_way_of_the_era() {
                 ],
             ),
         ],
+        0,
     );
 }
 

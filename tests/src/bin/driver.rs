@@ -26,7 +26,7 @@ const PREFIX: &str = "suite__";
 const MOST_ROUNDS: usize = 4;
 
 fn main() -> io::Result<()> {
-    let url = env::args().last().expect("a URL");
+    let url = env::args().next_back().expect("a URL");
     let bench = Bench::new();
     let config = bench.outside().join("config.yaml");
     // What tools there are is known once the server was asked; until then nobody may call them.

@@ -368,7 +368,7 @@ impl Stage {
                 },
                 Step::Crash(status) => return out.crash(*status),
                 Step::CrashOneIn(times) => {
-                    if RandomState::new().hash_one(()) % times == 0 {
+                    if RandomState::new().hash_one(()).is_multiple_of(*times) {
                         return out.crash(101);
                     }
                 }

@@ -30,8 +30,10 @@ pub fn serve(script: Script) -> io::Result<()> {
         let stage = stage.clone();
         thread::spawn(move || stage.take(&message, Box::new(Lines)));
     }
-    while stage.script.stays {
-        thread::park();
+    if stage.script.stays {
+        loop {
+            thread::park();
+        }
     }
     Ok(())
 }
