@@ -76,14 +76,15 @@ const FOR_A_GATEWAY: [&[&str]; 2] = [
     &["initialize", "tools_call", "sse-retry", "elicitation-sep1034-client-defaults"],
 ];
 
-/// Runs the suite and holds what came of it against the page.
+/// Runs the suite and holds what came of it against the lists of what may fail. A page that counts otherwise is told: how
+/// many checks a scenario makes also depends on who is faster.
 pub(crate) fn check() -> Ended {
     let stale = |page: String| match fs::read_to_string(results()) {
         Ok(written) if written == page => Ended::Passed,
-        _ => Ended::Failed(format!(
-            "{} says something else: run `cargo xtask conformance` and review the difference",
+        _ => Ended::PassedBut(vec![format!(
+            "STALE      {} counts otherwise: run `cargo xtask conformance` and review the difference",
             results().display()
-        )),
+        )]),
     };
     tried(stale)
 }
