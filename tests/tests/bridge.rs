@@ -334,6 +334,24 @@ fn a_server_that_is_not_there_is_missed_by_nobody_else() {
 }
 
 #[test]
+fn a_client_is_answered_before_servers_are_there_and_shown_the_tools_of_those_that_come() {
+    let mute = json!({ "answers": { "server/discover": [["hang"]], "initialize": [["hang"]] } });
+    let town = Town::new()
+        .with("mute", mute)
+        .set("mute", "handshake_seconds", json!(600))
+        .with("well", json!({ "tools": [[tool("repeat")]] }));
+    let mut client = town.serve();
+    assert_eq!(client.call("echo", json!({ "text": "here" }))["isError"], false);
+    // One that does not come holds up nobody else.
+    assert_eq!(client.code("well__repeat"), Value::Null);
+
+    let slow = json!({ "start": [{ "wait": 1_500 }], "tools": [[tool("repeat")]] });
+    let town = Town::new().with("slow", slow);
+    assert!(town.serve().tools().contains(&"slow__repeat".to_owned()));
+    assert_eq!(town.serve().code("slow__repeat"), Value::Null);
+}
+
+#[test]
 fn what_a_server_answers_slowly_is_cancelled_there() {
     let script = json!({ "tools": [[tool("repeat"), tool("look")]], "answers": {
         "tools/call:repeat": [["hang"]],

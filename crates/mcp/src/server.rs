@@ -256,6 +256,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let told = |fault| told(ErrorCode::INTERNAL_ERROR, fault);
+        self.runtime.servers_arrived().await;
         self.runtime.trust().look(&self.agent).await.map_err(told)?;
         let page = page(self.definitions()?, cursor.as_deref(), PAGE)?;
         Ok(ListToolsResult {

@@ -1,7 +1,7 @@
 //! What the road runs through: catalog, policy, store, workspaces, clock.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -73,6 +73,8 @@ pub(crate) struct House {
     pub(crate) catalog: ArcSwap<Catalog>,
     /// Counts what became of the catalog, for those who show it.
     pub(crate) changes: watch::Sender<u64>,
+    /// The servers that are being connected for the first time.
+    pub(crate) arriving: watch::Sender<BTreeSet<String>>,
     pub(crate) config: Config,
     /// Agents within what containers are allowed, by category and level: see [`House::standing`].
     pub(crate) bound: BTreeMap<Category, BTreeMap<AgentName, BTreeMap<Level, Agent>>>,
@@ -146,9 +148,24 @@ impl House {
         })
     }
 
+    /// The server of the config that would offer a tool of this name.
+    pub(crate) fn server_of<'a>(&self, tool: &'a str) -> Option<&'a str> {
+        origin_of(tool).filter(|origin| self.config.servers.contains_key(*origin))
+    }
+
+    /// Waits until none of these servers is on its way any more, and no longer than their handshakes may take.
+    pub(crate) async fn arrived(&self, is_meant: impl Fn(&str) -> bool) {
+        let meant = self.config.servers.iter().filter(|(name, _)| is_meant(name));
+        let longest = meant.map(|(_, server)| server.value.handshake).max().unwrap_or_default();
+        let mut arriving = self.arriving.subscribe();
+        let all_are_there = arriving.wait_for(|arriving| !arriving.iter().any(|name| is_meant(name)));
+        // Whether they came or time was up, there is nothing more to wait for.
+        let _ = tokio::time::timeout(longest, all_are_there).await;
+    }
+
     /// A tool that is not there may be one of a server that is not there. Which tools that has nobody knows.
     pub(crate) fn is_offered(&self, tool: &str) -> Result<(), Fault> {
-        let Some(origin) = origin_of(tool).filter(|origin| self.config.servers.contains_key(*origin)) else {
+        let Some(origin) = self.server_of(tool) else {
             return Ok(());
         };
         if self.config.servers.get(origin).is_some_and(|server| server.value.disabled) {

@@ -32,7 +32,7 @@ mod turn;
 mod web;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
@@ -192,6 +192,19 @@ pub fn built_in_tools() -> Vec<tools::Tool> {
     catalog::built_in_tools()
 }
 
+/// A server that is on its way: see [`Runtime::server_arriving`].
+#[derive(Debug)]
+pub struct Arriving {
+    name: String,
+    arriving: watch::Sender<BTreeSet<String>>,
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.arriving.send_if_modified(|arriving| arriving.remove(&self.name));
+    }
+}
+
 /// The tool runtime. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Runtime {
@@ -254,6 +267,7 @@ impl Runtime {
         let house = House {
             catalog,
             changes: watch::Sender::new(0),
+            arriving: watch::Sender::default(),
             bound: house::bound(&config),
             config,
             policy_digest,
@@ -306,6 +320,19 @@ impl Runtime {
         let house = &self.house;
         let server = house.server(name)?;
         house.quarters.companion(name, &server.value, house.policy(), &house.config.protected)
+    }
+
+    /// Says that a server is being connected for the first time, until what is given is dropped.
+    pub fn server_arriving(&self, name: &str) -> Arriving {
+        let arriving = self.house.arriving.clone();
+        arriving.send_if_modified(|arriving| arriving.insert(name.to_owned()));
+        Arriving { name: name.to_owned(), arriving }
+    }
+
+    /// Waits until every server that is on its way has come or given up, and no longer than a handshake may take: whoever
+    /// is shown the tools right after the start is shown theirs too.
+    pub async fn servers_arrived(&self) {
+        self.house.arrived(|_| true).await;
     }
 
     /// The way to a server of the config that is at an address.
@@ -380,6 +407,9 @@ impl Runtime {
     ///
     /// The call goes on to its end when this future is dropped: it is cancelled, and its end is recorded.
     pub async fn invoke(&self, call: Call, watch: Watch) -> Outcome {
+        if let Some(server) = self.house.server_of(&call.tool) {
+            self.house.arrived(|name| name == server).await;
+        }
         self.house.refresh();
         let gone = watch.cancel.clone().drop_guard();
         let (id, tool) = (call.id.clone(), call.tool.clone());

@@ -27,7 +27,7 @@ pub use link::Link;
 pub use listing::{Listing, list};
 pub use peer::{MOST_LINE, Noise, Peer, Step, Trouble};
 
-use server::Server;
+use server::{FirstTry, Server};
 
 /// The servers of a runtime's config. Dropping it ends them all.
 pub struct Bridge {
@@ -65,6 +65,11 @@ impl Bridge {
         }
     }
 
+    /// Begins to connect all servers, and keeps them from then on. Nobody waits for them here.
+    pub fn begin_all(&self) {
+        self.servers.keys().for_each(|name| drop(self.begin(name)));
+    }
+
     /// Connects all servers, and keeps them from then on. Whatever takes longer than a handshake may goes on behind it: one
     /// that is slow or broken holds up nobody else.
     pub async fn connect_all(&self) -> BTreeMap<String, Connected> {
@@ -86,7 +91,8 @@ impl Bridge {
     fn begin(&self, name: &str) -> Option<oneshot::Receiver<Connected>> {
         let server = self.servers.get(name)?;
         let (tell, first) = oneshot::channel();
-        let (keeping, stop) = (server.clone().keep(self.runtime.clone(), tell), self.stop.clone());
+        let first_try = FirstTry { tell, _arriving: self.runtime.server_arriving(name) };
+        let (keeping, stop) = (server.clone().keep(self.runtime.clone(), first_try), self.stop.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = keeping => {}

@@ -16,7 +16,7 @@ use tokio::{
 };
 use toolgate_contract::Fault;
 use toolgate_runtime::{
-    Life, Runtime,
+    Arriving, Life, Runtime,
     config::{Reached, Server as Settings},
     definitions::{Definition, Imported, Origin, Registered},
     tools::{Cx, StopFlag},
@@ -54,8 +54,11 @@ pub(crate) struct Server {
     link: Mutex<Option<Link>>,
 }
 
-/// What became of the first try.
-pub(crate) type First = oneshot::Sender<Result<Vec<Registered>, Fault>>;
+/// The first try to connect, and who wants to know what became of it.
+pub(crate) struct FirstTry {
+    pub(crate) tell: oneshot::Sender<Result<Vec<Registered>, Fault>>,
+    pub(crate) _arriving: Arriving,
+}
 
 impl Server {
     pub(crate) fn new(name: &str, settings: &Settings) -> Self {
@@ -67,7 +70,7 @@ impl Server {
     }
 
     /// Connects, and connects again, for as long as it is let to.
-    pub(crate) async fn keep(self: Arc<Self>, runtime: Runtime, first: First) {
+    pub(crate) async fn keep(self: Arc<Self>, runtime: Runtime, first: FirstTry) {
         let (mut first, mut pause, mut way) = (Some(first), SHORTEST, Way::Both);
         loop {
             let since = Instant::now();
@@ -75,7 +78,7 @@ impl Server {
                 Ok(Connected { link, mut life, listing, registered }) => {
                     self.tell_held(&registered);
                     if let Some(first) = first.take() {
-                        let _ = first.send(Ok(registered));
+                        let _ = first.tell.send(Ok(registered));
                     }
                     self.attend(&runtime, &link, listing).await;
                     *self.link() = None;
@@ -86,7 +89,7 @@ impl Server {
                 Err(fault) => {
                     tracing::warn!("server `{}` cannot be used: {}", self.name, fault.message);
                     if let Some(first) = first.take() {
-                        let _ = first.send(Err(fault));
+                        let _ = first.tell.send(Err(fault));
                     }
                 }
             }

@@ -63,9 +63,14 @@ impl Serve {
         let http = self.http.or((!speaks_mcp).then_some(CONSOLE));
         let executor = setup::executor()?;
         let bridge = Bridge::new(&opened.runtime);
-        executor.block_on(bridge.connect_all());
+        let shows_page = watched && !self.stdio;
+        match shows_page {
+            true => drop(executor.block_on(bridge.connect_all())),
+            // A client is answered at once, and waits for tools only when it asks for them.
+            false => executor.block_on(async { bridge.begin_all() }),
+        }
         let tools = opened.runtime.definitions(&agent)?;
-        if watched && !self.stdio {
+        if shows_page {
             let names: Vec<_> = tools.iter().map(|tool| &*tool.def.name).collect();
             show::line(&self.page(place, &opened, &names)?)?;
         }
