@@ -16,7 +16,7 @@ use serde::{
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, Ran, TOOLS, bin, repository, skipped, target};
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "serve",
     "call",
     "turn",
@@ -35,6 +35,7 @@ const COMMANDS: [&str; 22] = [
     "scan",
     "flow",
     "connections",
+    "mcp",
     "secrets",
     "tokens",
     "doctor",
@@ -546,8 +547,9 @@ fn serve_on_a_terminal_prints_what_to_paste() {
     let Some(page) = on_a_terminal_until_ctrl_c(&bench, &["serve", "--http", "127.0.0.1:0"]) else {
         return skipped("`script` from util-linux is missing, so there is no terminal to serve on");
     };
-    let (start, end) = (page.find('{').unwrap(), page.rfind('}').unwrap());
-    let paste: Value = serde_json::from_str(&page[start..=end]).unwrap_or_else(|error| panic!("{error}:\n{page}"));
+    // The first is what to paste; what comes after it is for clients that speak HTTP.
+    let mut values = serde_json::Deserializer::from_str(&page[page.find('{').unwrap()..]).into_iter::<Value>();
+    let paste = values.next().unwrap().unwrap_or_else(|error| panic!("{error}:\n{page}"));
     let server = &paste["mcpServers"]["toolgate"];
     let workspace = bench.workspace().canonicalize().unwrap();
     let args = json!(["serve", "--stdio", "--workspace", workspace]);
