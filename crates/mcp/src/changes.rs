@@ -11,6 +11,7 @@ use rmcp::{
     service::{Peer, SubscriptionContext},
 };
 use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use toolgate_contract::{AgentName, Digest, Fault};
 use toolgate_runtime::Runtime;
 
@@ -23,6 +24,8 @@ const THERE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Changes {
     seen: watch::Sender<Digest>,
+    /// Ends the looking with this.
+    _gone: DropGuard,
 }
 
 impl Changes {
@@ -30,8 +33,10 @@ impl Changes {
     /// them may be told of what changed before; nobody misses what changes after they were shown the list.
     pub(crate) fn follow(runtime: Runtime, agent: AgentName) -> Arc<Self> {
         let seen = list(&runtime, &agent).unwrap_or_else(|_| Digest::of(b""));
-        let changes = Arc::new(Self { seen: watch::Sender::new(seen) });
-        tokio::spawn(follow(Arc::downgrade(&changes), runtime, agent));
+        let gone = CancellationToken::new();
+        let changes = Arc::new(Self { seen: watch::Sender::new(seen), _gone: gone.clone().drop_guard() });
+        let follow = follow(Arc::downgrade(&changes), runtime, agent);
+        tokio::spawn(async move { gone.run_until_cancelled(follow).await });
         changes
     }
 

@@ -241,3 +241,36 @@ impl SessionManager for Sessions {
         Ok(noted(self.local.resume(id, last_event_id).await?, reading))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_nobody_uses_ends_after_a_while_and_one_that_is_read_does_not() {
+        let sessions = Sessions::new();
+        let (used, _one) = sessions.create_session().await.unwrap();
+        let (idle, _other) = sessions.create_session().await.unwrap();
+        let reading = sessions.reading(&used, None).unwrap();
+        let start = Instant::now();
+        sessions.sweep(start).await;
+        assert_eq!((sessions.has(&used), sessions.has(&idle)), (true, true));
+        sessions.sweep(start + IDLE).await;
+        assert_eq!((sessions.has(&used), sessions.has(&idle)), (true, false));
+        drop(reading);
+        sessions.sweep(Instant::now() + IDLE).await;
+        assert!(!sessions.has(&used));
+    }
+
+    #[tokio::test]
+    async fn an_id_is_taken_once_at_a_time() {
+        let sessions = Sessions::new();
+        let (session, _transport) = sessions.create_session().await.unwrap();
+        let id = RequestId::Number(1);
+        let first = sessions.reading(&session, Some(id.clone())).unwrap();
+        assert!(sessions.is_under_way(&session, &id) && !sessions.is_under_way(&session, &RequestId::Number(2)));
+        assert!(matches!(sessions.reading(&session, Some(id.clone())), Err(SessionError::IdInUse)));
+        drop(first);
+        assert!(!sessions.is_under_way(&session, &id));
+    }
+}

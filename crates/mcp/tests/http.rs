@@ -22,8 +22,9 @@ use toolgate_runtime::{
 };
 use tower::ServiceExt as _;
 
-/// As many sessions as one agent may have.
+/// As many sessions as one agent may have, and as many requests at once.
 const MOST: usize = 64;
+const AT_ONCE: usize = 256;
 
 /// Remembers nothing.
 struct Nowhere;
@@ -134,6 +135,41 @@ async fn the_session_that_was_idle_longest_makes_room_and_one_in_use_does_not() 
     place.greet().await.unwrap();
     assert_eq!(place.ping(sessions.last().unwrap()).await, StatusCode::NOT_FOUND);
     assert_eq!(place.ping(&sessions[0]).await, StatusCode::OK);
+    place.stop.cancel();
+}
+
+#[tokio::test]
+async fn so_many_requests_of_an_agent_are_answered_at_once() {
+    let place = place();
+    let modern = |method: &str, mut params: Value| {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("/")
+            .header("host", "localhost")
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method)
+            .extension(agent())
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        place.routes.clone().oneshot(request)
+    };
+    let mut listening = Vec::new();
+    for _ in 0..AT_ONCE {
+        let response =
+            modern("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } })).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        listening.push(response);
+    }
+    assert_eq!(modern("tools/list", json!({})).await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    listening.pop();
+    assert_eq!(modern("tools/list", json!({})).await.unwrap().status(), StatusCode::OK);
     place.stop.cancel();
 }
 
