@@ -1,7 +1,8 @@
 //! Containers, chosen in the config and looked at from inside.
 //!
 //! `TOOLGATE_TEST_DOCKER` names the socket of a daemon and `TOOLGATE_TEST_WORKER` a static worker, which otherwise lies
-//! beside the binary. Without a daemon the tests that need one say that they are skipped.
+//! beside the binary. Without a daemon the tests that need one say that they are skipped. `podman.rs` has the same tests
+//! once more, for Podman.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
@@ -36,6 +37,11 @@ const BASE: &str = "toolgate-base:latest";
 
 // ---- what the tests share ----
 
+/// Is this the suite of Podman?
+fn is_podman() -> bool {
+    env!("CARGO_CRATE_NAME") == "podman"
+}
+
 /// A daemon that has the image of the tests.
 #[derive(Debug, Clone)]
 struct Daemon {
@@ -45,8 +51,20 @@ struct Daemon {
 impl Daemon {
     /// None, said aloud, where there is none.
     fn find() -> Option<Self> {
-        let Some(socket) = env::var_os("TOOLGATE_TEST_DOCKER").map(PathBuf::from) else {
-            skipped("set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
+        match is_podman() {
+            true => Self::named("TOOLGATE_TEST_PODMAN", "Podman's service"),
+            false => Self::docker(),
+        }
+    }
+
+    /// Docker's, whosever suite this is: Podman makes a bridge only for somebody who is on it.
+    fn docker() -> Option<Self> {
+        Self::named("TOOLGATE_TEST_DOCKER", "a Docker daemon")
+    }
+
+    fn named(variable: &str, whose: &str) -> Option<Self> {
+        let Some(socket) = env::var_os(variable).map(PathBuf::from) else {
+            skipped(format!("set {variable} to the socket of {whose} to run this test"));
             return None;
         };
         let daemon = Self { socket };
@@ -91,7 +109,7 @@ impl Daemon {
             let _ = std::os::unix::fs::symlink("busybox", dir.join(name.unwrap()));
         }
         let tar = Command::new("tar").arg("-C").arg(root.path()).args(["-c", "."]).output().unwrap();
-        let (status, answer) = self.ask("POST", "/images/create?fromSrc=-&repo=toolgate-test&tag=busybox", &tar.stdout);
+        let (status, answer) = self.ask("POST", "/images/create?fromSrc=-&repo=toolgate-test:busybox", &tar.stdout);
         assert_eq!(status, 200, "{answer}");
     }
 
@@ -332,8 +350,8 @@ impl Drop for Bridge {
 
 #[test]
 fn a_container_reaches_whom_the_config_lists_and_nobody_else() {
-    let Some(docked) = Docked::new("") else { return };
-    let bridge = Bridge::new(&docked.daemon, docked.bench.outside().file_name().unwrap().to_str().unwrap());
+    let (Some(docked), Some(docker)) = (Docked::new(""), Daemon::docker()) else { return };
+    let bridge = Bridge::new(&docker, docked.bench.outside().file_name().unwrap().to_str().unwrap());
     let listener = TcpListener::bind((bridge.address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let greeted = Arc::new(AtomicUsize::new(0));
@@ -442,6 +460,7 @@ fn the_doctor_tells_what_containers_are_made_with() {
         finding["seen"].as_str().unwrap().to_owned()
     };
     assert!(seen("docker daemon").contains("API"));
+    assert_eq!(seen("docker daemon").starts_with("Podman "), is_podman());
     assert!(seen("docker image").contains(SMALL));
     assert!(seen("docker worker").contains("static"));
     for wall in ["files", "network", "privileges", "syscalls", "memory", "pids"] {

@@ -75,5 +75,5 @@ fn process(state: &Path) -> Result<Arc<dyn Backend>, RoomError> {
 }
 
 fn container(state: &Path) -> Result<Arc<dyn Backend>, Box<dyn std::error::Error>> {
-    Ok(Arc::new(DockerBackend::open(state, docker::Daemon::find()?.settings())?))
+    Ok(Arc::new(DockerBackend::open(state, docker::Daemon::find(docker::Engine::Docker)?.settings())?))
 }

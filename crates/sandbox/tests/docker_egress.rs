@@ -1,7 +1,8 @@
 //! The way out of containers, on a real daemon: servers on a network of the test's own, and attacks from inside.
 //!
 //! `TOOLGATE_TEST_DOCKER` names the daemon's socket. Without it the tests say that they are skipped. Each runs once with
-//! a sidecar, and once without where the test is root.
+//! a sidecar, and once without where the test is root. `podman_egress.rs` has the same tests once more, with rooms that Podman
+//! makes; the servers are Docker's in both.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot be set up is a failed test")]
 
@@ -35,7 +36,10 @@ const IMAGE: &str = "toolgate-test:busybox";
 
 /// A daemon, a network on it, a name server, and a backend.
 struct Bench {
+    /// Who makes the servers.
     socket: PathBuf,
+    /// Who makes the rooms.
+    rooms: PathBuf,
     dir: tempfile::TempDir,
     backend: DockerBackend,
     network: String,
@@ -47,11 +51,12 @@ struct Bench {
 
 impl Bench {
     fn new(furnisher: Furnisher, change: impl FnOnce(&mut DockerSettings)) -> Self {
-        let socket = daemon().unwrap();
+        let (socket, rooms) = (daemon().unwrap(), engine().unwrap());
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         import_image(&socket);
-        let mut settings = settings(&socket);
+        import_image(&rooms);
+        let mut settings = settings(&rooms);
         settings.furnisher = furnisher;
         change(&mut settings);
         let backend = DockerBackend::open(&dir.path().join("data"), settings).unwrap();
@@ -61,7 +66,7 @@ impl Bench {
         let found = ask(&socket, "GET", &format!("/networks/{network}"), &Value::Null);
         let of_network = |what: &str| found["IPAM"]["Config"][0][what].as_str().unwrap().to_owned();
         let (gateway, subnet) = (of_network("Gateway").parse().unwrap(), of_network("Subnet"));
-        Self { socket, dir, backend, network, gateway, subnet, servers: Vec::new(), names: NameServer::start() }
+        Self { socket, rooms, dir, backend, network, gateway, subnet, servers: Vec::new(), names: NameServer::start() }
     }
 
     /// A word that no other bench has.
@@ -117,7 +122,7 @@ impl Bench {
 
     /// The containers of this bench's rooms, with their roles.
     fn containers(&self) -> Vec<(String, String)> {
-        containers(&self.socket, &self.name())
+        containers(&self.rooms, &self.name())
     }
 
     fn sidecar(&self) -> String {
@@ -205,8 +210,31 @@ fn question(message: &[u8]) -> (String, u16, usize) {
     (labels.join("."), u16::from_be_bytes([message[at + 1], message[at + 2]]), at + 5)
 }
 
+/// Is this the suite of Podman?
+fn is_podman() -> bool {
+    env!("CARGO_CRATE_NAME") == "podman_egress"
+}
+
+/// Who makes the servers.
 fn daemon() -> Option<PathBuf> {
     env::var_os("TOOLGATE_TEST_DOCKER").map(PathBuf::from)
+}
+
+/// Who makes the rooms.
+fn engine() -> Option<PathBuf> {
+    let variable = if is_podman() { "TOOLGATE_TEST_PODMAN" } else { "TOOLGATE_TEST_DOCKER" };
+    env::var_os(variable).map(PathBuf::from)
+}
+
+/// None of the tests can be made without both.
+fn is_skipped() -> bool {
+    let is_missing = daemon().is_none() || engine().is_none();
+    if is_missing && is_podman() {
+        eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER and TOOLGATE_TEST_PODMAN to their sockets to run this test");
+    } else if is_missing {
+        eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
+    }
+    is_missing
 }
 
 fn is_root() -> bool {
@@ -215,8 +243,7 @@ fn is_root() -> bool {
 
 /// Runs a test with a sidecar and without one, as far as this machine can.
 fn both_ways(test: impl Fn(Furnisher)) {
-    if daemon().is_none() {
-        eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
+    if is_skipped() {
         return;
     }
     test(Furnisher::Sidecar);
@@ -227,25 +254,8 @@ fn both_ways(test: impl Fn(Furnisher)) {
 }
 
 fn settings(socket: &Path) -> DockerSettings {
-    DockerSettings {
-        socket: socket.to_owned(),
-        image: IMAGE.into(),
-        worker: worker(),
-        memory_limit: 128 << 20,
-        cpu_limit: 1_000_000_000,
-        pids_limit: 64,
-        tmpfs_size: 16 << 20,
-        auto_remove: true,
-        runtime: None,
-        dns_allowed: true,
-        loopback_allowed: true,
-        furnisher: Furnisher::ByRights,
-        sidecar_memory: 64 << 20,
-        sidecar_cpu: 500_000_000,
-        sidecar_pids: 32,
-        sidecar_tmpfs: 8 << 20,
-        log_shipping: None,
-    }
+    let usual = DockerSettings::new(socket, IMAGE, worker());
+    DockerSettings { memory_limit: 128 << 20, tmpfs_size: 16 << 20, log_shipping: None, ..usual }
 }
 
 /// The worker, linked so that it needs nothing of an image.
@@ -317,7 +327,7 @@ fn import_image(socket: &Path) {
         }
     }
     let tar = Command::new("tar").arg("-C").arg(root.path()).args(["-c", "."]).output().unwrap();
-    let path = "/images/create?fromSrc=-&repo=toolgate-test&tag=busybox";
+    let path = "/images/create?fromSrc=-&repo=toolgate-test:busybox";
     let (status, answer) = ask_raw(socket, "POST", path, &tar.stdout);
     assert_eq!(status, 200, "{answer}");
 }
@@ -550,8 +560,8 @@ fn an_address_that_others_have_too_is_theirs() {
 
 #[test]
 fn a_sidecar_that_is_killed_takes_every_connection_with_it() {
-    if daemon().is_none() {
-        return both_ways(|_| {});
+    if is_skipped() {
+        return;
     }
     let mut bench = Bench::new(Furnisher::Sidecar, |_| {});
     let ((a, at_a), _) = two_servers(&mut bench);
@@ -568,7 +578,7 @@ fn a_sidecar_that_is_killed_takes_every_connection_with_it() {
     let mut heard = |source: Source, _: &[u8]| {
         if matches!(source, Source::Stdout) && !killed {
             killed = true;
-            ask(&bench.socket, "POST", &format!("/containers/{sidecar}/kill"), &Value::Null);
+            ask(&bench.rooms, "POST", &format!("/containers/{sidecar}/kill"), &Value::Null);
         }
     };
     let io = Io { stop: &|| false, heard: Some(&mut heard), stdin: None };
@@ -651,8 +661,8 @@ fn limit(pid: i64, controller: &str, [v2, v1]: [&str; 2]) -> String {
 
 #[test]
 fn a_sidecar_is_small_and_has_nothing_left() {
-    if daemon().is_none() {
-        return both_ways(|_| {});
+    if is_skipped() {
+        return;
     }
     let bench = Bench::new(Furnisher::Sidecar, |settings| {
         settings.sidecar_memory = 33 << 20;
@@ -661,7 +671,7 @@ fn a_sidecar_is_small_and_has_nothing_left() {
         settings.sidecar_tmpfs = 3 << 20;
     });
     let room = bench.open(&["a.test:80"]);
-    let found = inspect(&bench.socket, &bench.sidecar());
+    let found = inspect(&bench.rooms, &bench.sidecar());
     let host = &found["HostConfig"];
     let sandbox = bench.containers().into_iter().find(|(_, role)| role == "room").unwrap().0;
     let told = json!({
@@ -670,14 +680,18 @@ fn a_sidecar_is_small_and_has_nothing_left() {
         "root": host["ReadonlyRootfs"], "privileged": host["Privileged"], "user": found["Config"]["User"],
         "check": found["Config"]["Healthcheck"]["Test"], "log": host["LogConfig"]["Type"],
     });
+    // Podman tells what differs from its own list, and shows names of its own.
+    let (tmpfs, dropped, mounted) = match is_podman() {
+        false => ("rw,noexec,nosuid,nodev,size=3145728,mode=0700", json!(["ALL"]), 2),
+        true => ("rw,noexec,nosuid,nodev,size=3145728,mode=0700,rprivate", host["CapDrop"].clone(), 3),
+    };
     let expected = json!({
         "network": format!("container:{sandbox}"), "memory": 33 << 20, "swap": 33 << 20, "cpu": 250_000_000,
-        "pids": 7, "tmpfs": { "/tmp": "rw,noexec,nosuid,nodev,size=3145728,mode=0700" }, "drop": ["ALL"],
-        "add": ["NET_ADMIN"], "root": true, "privileged": false, "user": "0:0", "check": ["NONE"], "log": "none",
+        "pids": 7, "tmpfs": { "/tmp": tmpfs }, "drop": dropped, "add": ["NET_ADMIN"], "root": true, "privileged": false, "user": "0:0", "check": ["NONE"], "log": "none",
     });
     assert_eq!(told, expected);
     let mounts: Vec<_> = found["Mounts"].as_array().unwrap().iter().map(|mount| &mount["Destination"]).collect();
-    assert_eq!(mounts.len(), 2, "{mounts:?}");
+    assert_eq!(mounts.len(), mounted, "{mounts:?}");
     let pid = found["State"]["Pid"].as_i64().unwrap();
     assert_eq!(limit(pid, "memory", ["memory.max", "memory.limit_in_bytes"]), (33 << 20).to_string());
     assert_eq!(limit(pid, "pids", ["pids.max", "pids.max"]), "7");
@@ -700,8 +714,8 @@ fn a_sidecar_is_small_and_has_nothing_left() {
 
 #[test]
 fn whoever_else_calls_is_not_answered() {
-    if daemon().is_none() {
-        return both_ways(|_| {});
+    if is_skipped() {
+        return;
     }
     let mut bench = Bench::new(Furnisher::Sidecar, |_| {});
     two_servers(&mut bench);
@@ -750,8 +764,8 @@ fn what_cannot_be_finished_leaves_nothing() {
 
 #[test]
 fn a_sidecar_says_whose_it_is_and_what_it_did() {
-    if daemon().is_none() {
-        return both_ways(|_| {});
+    if is_skipped() {
+        return;
     }
     let bench = Bench::new(Furnisher::Sidecar, |settings| {
         settings.log_shipping =
@@ -761,7 +775,7 @@ fn a_sidecar_says_whose_it_is_and_what_it_did() {
     let sidecar = bench.sidecar();
     let of_the_room = bench.containers().into_iter().find(|(_, role)| role == "room").unwrap().0;
     for container in [&sidecar, &of_the_room] {
-        let found = inspect(&bench.socket, container);
+        let found = inspect(&bench.rooms, container);
         let variables = found["Config"]["Env"].as_array().unwrap();
         assert!(variables.contains(&json!(format!("TOOLGATE_AGENT_ID={}", bench.name()))), "{variables:?}");
     }
@@ -780,7 +794,7 @@ fn a_sidecar_says_whose_it_is_and_what_it_did() {
 #[test]
 #[ignore = "holds a container until it is killed"]
 fn hold_a_container() {
-    let mut settings = settings(&daemon().unwrap());
+    let mut settings = settings(&engine().unwrap());
     settings.furnisher = Furnisher::Sidecar;
     settings.auto_remove = env::var_os("HOLD_KEEPS").is_none();
     let backend = DockerBackend::open(Path::new(&env::var_os("HOLD_DATA").unwrap()), settings).unwrap();
@@ -792,14 +806,15 @@ fn hold_a_container() {
 
 #[test]
 fn a_runtime_that_is_killed_leaves_no_sidecar() {
-    if daemon().is_none() {
-        return both_ways(|_| {});
+    if is_skipped() {
+        return;
     }
     let bench = Bench::new(Furnisher::Sidecar, |_| {});
     let data = bench.dir.path().join("data");
     let hold = |owner: &str, keeps: bool| {
         let mut holder = Command::new(env::current_exe().unwrap());
-        holder.args(["--exact", "hold_a_container", "--ignored", "--nocapture"]);
+        let test = module_path!().split_once("::").map_or_else(String::new, |(_, module)| format!("{module}::"));
+        holder.args(["--exact", &format!("{test}hold_a_container"), "--ignored", "--nocapture"]);
         holder.env("HOLD_DATA", &data).env("HOLD_OWNER", owner).stdout(Stdio::null()).stderr(Stdio::piped());
         if keeps {
             holder.env("HOLD_KEEPS", "1");
@@ -807,26 +822,29 @@ fn a_runtime_that_is_killed_leaves_no_sidecar() {
         let mut holder = holder.spawn().unwrap();
         let mut said = BufReader::new(holder.stderr.take().unwrap()).lines().map_while(Result::ok);
         assert!(said.any(|line| line.contains("holding")));
-        assert_eq!(containers(&bench.socket, owner).len(), 2);
+        assert_eq!(containers(&bench.rooms, owner).len(), 2);
         holder.kill().unwrap();
         holder.wait().unwrap();
     };
     let gone = format!("{}-gone", bench.name());
     hold(&gone, false);
-    assert!(eventually(|| containers(&bench.socket, &gone).is_empty()), "a container outlives its runtime");
+    let ended = |id: &str| inspect(&bench.rooms, id)["State"]["Running"] != true;
+    // Podman removes none that another depends on, and tries once: a room that ends before its sidecar is left to be found.
+    let is_gone = |(id, role): &(String, String)| is_podman() && role == "room" && ended(id);
+    assert!(eventually(|| containers(&bench.rooms, &gone).iter().all(is_gone)), "a container outlives its runtime");
     // Where the daemon keeps what has ended, both have ended and both are found.
     let kept = format!("{}-kept", bench.name());
     hold(&kept, true);
-    let ended = |id: &str| inspect(&bench.socket, id)["State"]["Running"] == false;
-    assert!(eventually(|| containers(&bench.socket, &kept).iter().all(|(id, _)| ended(id))), "it still runs");
-    assert_eq!(bench.backend.reconcile().unwrap(), 2);
-    assert!(eventually(|| containers(&bench.socket, &kept).is_empty()));
+    assert!(eventually(|| containers(&bench.rooms, &kept).iter().all(|(id, _)| ended(id))), "it still runs");
+    let left = containers(&bench.rooms, &gone).len();
+    assert_eq!(bench.backend.reconcile().unwrap(), 2 + left);
+    assert!(eventually(|| [&gone, &kept].iter().all(|owner| containers(&bench.rooms, owner).is_empty())));
 }
 
 #[test]
 fn a_sidecar_is_there_for_those_who_cannot_do_without() {
-    if daemon().is_none() {
-        return both_ways(|_| {});
+    if is_skipped() {
+        return;
     }
     let bench = Bench::new(Furnisher::ByRights, |_| {});
     let room = bench.open(&["a.test:80"]);
@@ -837,7 +855,7 @@ fn a_sidecar_is_there_for_those_who_cannot_do_without() {
     assert_eq!(says(&*room, "cat /etc/resolv.conf"), "nameserver 198.18.0.1\noptions timeout:2 attempts:1\n");
     // What an image wants the daemon to run in its containers is not run.
     for (container, _) in bench.containers() {
-        let check = &inspect(&bench.socket, &container)["Config"]["Healthcheck"]["Test"];
+        let check = &inspect(&bench.rooms, &container)["Config"]["Healthcheck"]["Test"];
         assert_eq!(check, &json!(["NONE"]));
     }
 }

@@ -27,7 +27,12 @@ use toolgate_sandbox::{
 #[path = "common/docker.rs"]
 mod common;
 
-use common::Daemon;
+use common::{Daemon, Engine};
+
+/// Whose containers this suite is about.
+fn engine() -> Engine {
+    if env!("CARGO_CRATE_NAME") == "podman_soak" { Engine::Podman } else { Engine::Docker }
+}
 
 const CALLS: usize = 500;
 const OWNERS: usize = 50;
@@ -39,7 +44,7 @@ const SEED: u64 = 0x005e_ed0f_50ac_0001;
 
 #[test]
 fn five_hundred_calls_leave_nothing() {
-    let daemon = match Daemon::find() {
+    let daemon = match Daemon::find(engine()) {
         Ok(daemon) => daemon,
         Err(why) => return eprintln!("SKIPPED: {why}"),
     };

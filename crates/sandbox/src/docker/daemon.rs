@@ -253,13 +253,24 @@ impl Daemon {
     /// The containers of a deployment, each with its instance. Whoever shares the network of another comes first: Podman
     /// removes none that another depends on.
     pub(super) fn containers_of(&self, deployment: &str) -> Result<Vec<(String, String)>, RoomError> {
-        let filters = HashMap::from([("label".to_owned(), vec![format!("{DEPLOYMENT}={deployment}")])]);
-        let options = ListContainersOptions { all: true, filters: Some(filters), ..ListContainersOptions::default() };
-        let found = self.ask(move |docker| async move { docker.list_containers(Some(options)).await })?;
+        let found = match self.is_podman()? {
+            true => {
+                let (socket, label) = (self.socket.clone(), format!("{DEPLOYMENT}={deployment}"));
+                self.ask(move |_| async move { podman::containers_with(&socket, &label).await })?
+            }
+            false => {
+                let filters = HashMap::from([("label".to_owned(), vec![format!("{DEPLOYMENT}={deployment}")])]);
+                let options =
+                    ListContainersOptions { all: true, filters: Some(filters), ..ListContainersOptions::default() };
+                let found = self.ask(move |docker| async move { docker.list_containers(Some(options)).await })?;
+                let labelled = |found: ContainerSummary| Some((found.id?, found.labels.unwrap_or_default()));
+                found.map(|found| found.into_iter().filter_map(labelled).collect())
+            }
+        };
         let mut found = found.map_err(|error| failed("list containers", error))?;
-        let label = |found: &ContainerSummary, name| found.labels.as_ref().and_then(|labels| labels.get(name)).cloned();
-        found.sort_by_key(|found| label(found, ROLE).as_deref() != Some(SIDECAR));
-        Ok(found.into_iter().filter_map(|found| Some((found.id.clone()?, label(&found, INSTANCE)?))).collect())
+        found.sort_by_key(|(_, labels)| labels.get(ROLE).is_none_or(|role| role != SIDECAR));
+        let named = |(id, mut labels): (String, HashMap<String, String>)| Some((id, labels.remove(INSTANCE)?));
+        Ok(found.into_iter().filter_map(named).collect())
     }
 
     /// Asks the daemon and waits for the answer, on whatever thread this is.

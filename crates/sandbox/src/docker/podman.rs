@@ -5,7 +5,7 @@
 //! its rights, wherever the name leads by then. Whatever else it is asked, it does as Docker does.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fs, io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -24,8 +24,8 @@ use tokio::{
 
 /// Its own calls, in the version that every later Podman knows.
 const CONTAINERS: &str = "/v4.0.0/libpod/containers";
-/// The most bytes of an answer that are read.
-const MOST: u64 = 1 << 16;
+/// The most bytes of an answer that are read. A container in a list takes about two thousand.
+const MOST: u64 = 1 << 24;
 /// Billionths of a processor, in one part of the hundred thousand that the kernel counts in.
 const NANOS_PER_PART: i64 = 10_000;
 /// What containers know of names by themselves. Podman would show them what the machine knows.
@@ -85,6 +85,23 @@ pub(super) async fn runtime_of(socket: &Path, container: &str) -> Result<String,
     }
     let answer = ask(socket, "GET", &format!("{CONTAINERS}/{container}/json"), &[]).await?;
     Ok(serde_json::from_slice::<Found>(&answer)?.runtime)
+}
+
+/// The containers that have a label, running or not, each with all its labels. They are in states that Docker does not know.
+pub(super) async fn containers_with(
+    socket: &Path,
+    label: &str,
+) -> Result<Vec<(String, HashMap<String, String>)>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Found {
+        id: String,
+        labels: Option<HashMap<String, String>>,
+    }
+    let wanted: String = json!({ "label": [label] }).to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let answer = ask(socket, "GET", &format!("{CONTAINERS}/json?all=true&filters={wanted}"), &[]).await?;
+    let found: Vec<Found> = serde_json::from_slice(&answer)?;
+    Ok(found.into_iter().map(|found| (found.id, found.labels.unwrap_or_default())).collect())
 }
 
 /// Whoever is to end a container that ends by itself in that moment is told that it is not as it was.

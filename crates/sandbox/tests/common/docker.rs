@@ -1,6 +1,7 @@
 //! A daemon to test with: where it is, what is on it, and what is asked of it.
 //!
-//! `TOOLGATE_TEST_DOCKER` names its socket and `TOOLGATE_TEST_WORKER` a static worker; without the second one is built.
+//! `TOOLGATE_TEST_DOCKER` names the socket of Docker's, `TOOLGATE_TEST_PODMAN` that of Podman's, and `TOOLGATE_TEST_WORKER` a
+//! static worker, which is built where it is not named.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot be set up is a failed test")]
 
@@ -14,12 +15,27 @@ use std::{
 
 use toolgate_sandbox::DockerSettings;
 
-/// Where the daemon's socket is.
-pub(crate) const SOCKET: &str = "TOOLGATE_TEST_DOCKER";
 /// Where the worker is.
 pub(crate) const WORKER: &str = "TOOLGATE_TEST_WORKER";
 /// One static program under many names.
 const IMAGE: &str = "toolgate-test:busybox";
+
+/// Whose daemon it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Docker,
+    Podman,
+}
+
+impl Engine {
+    /// What says where its socket is.
+    pub(crate) fn variable(self) -> &'static str {
+        match self {
+            Self::Docker => "TOOLGATE_TEST_DOCKER",
+            Self::Podman => "TOOLGATE_TEST_PODMAN",
+        }
+    }
+}
 
 /// A daemon on this machine that has the image of the tests.
 #[derive(Debug, Clone)]
@@ -29,12 +45,14 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// The one that was named, or why there is none.
-    pub(crate) fn find() -> Result<Self, String> {
-        let socket = env::var_os(SOCKET)
+    pub(crate) fn find(engine: Engine) -> Result<Self, String> {
+        let variable = engine.variable();
+        let socket = env::var_os(variable)
+            .filter(|socket| !socket.is_empty())
             .map(PathBuf::from)
-            .ok_or_else(|| format!("set {SOCKET} to the socket of a Docker daemon to run this test"))?;
+            .ok_or_else(|| format!("set {variable} to the socket of a {engine:?} daemon to run this test"))?;
         UnixStream::connect(&socket)
-            .map_err(|error| format!("the Docker daemon does not answer on `{}`: {error}", socket.display()))?;
+            .map_err(|error| format!("the {engine:?} daemon does not answer on `{}`: {error}", socket.display()))?;
         let daemon = Self { socket };
         daemon.import_image();
         Ok(daemon)
@@ -88,7 +106,7 @@ impl Daemon {
             }
         }
         let tar = Command::new("tar").arg("-C").arg(root.path()).args(["-c", "."]).output().unwrap();
-        let (status, answer) = self.ask("POST", "/images/create?fromSrc=-&repo=toolgate-test&tag=busybox", &tar.stdout);
+        let (status, answer) = self.ask("POST", "/images/create?fromSrc=-&repo=toolgate-test:busybox", &tar.stdout);
         assert_eq!(status, 200, "{answer}");
     }
 }

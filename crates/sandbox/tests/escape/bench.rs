@@ -22,7 +22,7 @@ use toolgate_sandbox::{
 
 use crate::{
     container,
-    docker::Daemon,
+    docker::{Daemon, Engine},
     host::eventually,
     probe,
     said::{Ended, Said},
@@ -37,7 +37,9 @@ pub(crate) const SECRET: &str = "canary-7f3a91 sings outside";
 pub(crate) enum Kind {
     Namespaces,
     Landlock,
+    /// Docker makes it.
     Container,
+    Podman,
 }
 
 impl Kind {
@@ -46,7 +48,7 @@ impl Kind {
         match self {
             Self::Namespaces => Tier::Namespaces.as_str(),
             Self::Landlock => Tier::Landlock.as_str(),
-            Self::Container => "container",
+            Self::Container | Self::Podman => "container",
         }
     }
 }
@@ -88,7 +90,8 @@ impl Bench {
     fn ready(kind: Kind) -> Option<Self> {
         let daemon = match kind {
             Kind::Namespaces | Kind::Landlock => None,
-            Kind::Container => Some(container::daemon()?),
+            Kind::Container => Some(container::daemon(Engine::Docker)?),
+            Kind::Podman => Some(container::daemon(Engine::Podman)?),
         };
         let bench = Self::new(kind, daemon);
         match bench.backend.open(&RoomSpec { workspace: None, ..bench.spec() }, "escape") {
@@ -136,7 +139,7 @@ impl Bench {
             // From this version on signals and sockets can be kept in a room.
             Kind::Landlock => self.has_landlock(6),
             // The daemon answers. A job in a container has Landlock's walls as well.
-            Kind::Container => self.has_landlock(6),
+            Kind::Container | Kind::Podman => self.has_landlock(6),
         }
     }
 
@@ -174,7 +177,7 @@ impl Bench {
 
     /// Is it a container, whose file tree is not the machine's?
     pub(crate) fn is_container(&self) -> bool {
-        self.kind == Kind::Container
+        matches!(self.kind, Kind::Container | Kind::Podman)
     }
 
     /// A room with the workspace to write to, the probe to run, and no network.
@@ -189,7 +192,7 @@ impl Bench {
             tier: match self.kind {
                 Kind::Namespaces => TierChoice::Only(Tier::Namespaces),
                 Kind::Landlock => TierChoice::Only(Tier::Landlock),
-                Kind::Container => TierChoice::Best,
+                Kind::Container | Kind::Podman => TierChoice::Best,
             },
             // Without namespaces there is no room that holds modes and times; `e08_too_weak` has the refusal.
             accepted_gaps: if self.has_namespaces() { BTreeSet::new() } else { BTreeSet::from([Wall::Metadata]) },

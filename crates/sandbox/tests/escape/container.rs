@@ -4,7 +4,11 @@ use std::path::Path;
 
 use toolgate_sandbox::DockerBackend;
 
-use crate::{docker::Daemon, skipped, user::BINARIES};
+use crate::{
+    docker::{Daemon, Engine},
+    skipped,
+    user::BINARIES,
+};
 
 /// Cases that can mean nothing in a container, and why. `CASES.md` says the same.
 pub(crate) const OF_OTHERS: [(&str, &str); 3] = [
@@ -31,8 +35,8 @@ pub(crate) fn applies(case: &str) -> bool {
 }
 
 /// The daemon, or none, said aloud.
-pub(crate) fn daemon() -> Option<Daemon> {
-    match Daemon::find() {
+pub(crate) fn daemon(engine: Engine) -> Option<Daemon> {
+    match Daemon::find(engine) {
         Ok(daemon) => Some(daemon),
         // Whoever may use a daemon is as good as root, so for an ordinary user nothing is missing.
         Err(why) if std::env::var_os(BINARIES).is_some() => {

@@ -1,13 +1,14 @@
 //! Ways out of a room, tried one by one from inside, with a look at the host after each.
 //!
-//! Every case runs in a real room of each kind: process rooms of both tiers, and containers. Where a kind cannot put up a
-//! wall, the case is that the room is refused with the name of the wall. Where a machine has no such rooms, the case says
-//! SKIPPED and why; what can mean nothing in a container is listed with the reason in `container.rs`. `CASES.md` lists the
-//! cases by number; what is a refusal inside must have worked on the host (`Bench::control`), or it would mean nothing.
+//! Every case runs in a real room of each kind: process rooms of both tiers, and containers of Docker and of Podman. Where a
+//! kind cannot put up a wall, the case is that the room is refused with the name of the wall. Where a machine has no such
+//! rooms, the case says SKIPPED and why; what can mean nothing in a container is listed with the reason in `container.rs`.
+//! `CASES.md` lists the cases by number; what is a refusal inside must have worked on the host (`Bench::control`), or it
+//! would mean nothing.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a helper that breaks fails its test")]
 
-/// Makes three tests of a case, one in each kind of room.
+/// Makes four tests of a case, one in each kind of room.
 macro_rules! in_every_room {
     ($($(#[$about:meta])* fn $name:ident($bench:ident) $body:block)*) => {$(
         $(#[$about])*
@@ -28,6 +29,13 @@ macro_rules! in_every_room {
             fn container() {
                 if $crate::container::applies(module_path!()) {
                     $crate::bench::in_room($crate::bench::Kind::Container, super::$name);
+                }
+            }
+
+            #[test]
+            fn podman() {
+                if $crate::container::applies(module_path!()) {
+                    $crate::bench::in_room($crate::bench::Kind::Podman, super::$name);
                 }
             }
         }

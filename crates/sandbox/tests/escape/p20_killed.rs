@@ -19,7 +19,7 @@ in_every_room! {
         let state = text(&bench.workspace().with_extension("state"));
         let mut holder = Command::new(probe::hold_room())
             .args([&state, bench.kind.as_str(), &text(&bench.workspace()), &bench.probe_path()])
-            .envs(bench.daemon.as_ref().map(|daemon| (docker::SOCKET, &daemon.socket)))
+            .envs(bench.daemon.as_ref().map(|daemon| (docker::Engine::Docker.variable(), &daemon.socket)))
             .env(docker::WORKER, bench.daemon.as_ref().map(|_| docker::worker()).unwrap_or_default())
             .stdout(Stdio::piped())
             .spawn()

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    docker::{self, Daemon},
+    docker::{self, Daemon, Engine},
     said::Said,
     user::{BINARIES, copied},
 };
@@ -65,7 +65,7 @@ pub(crate) fn on_the_host(probe: &str, dir: &Path, args: &[&str]) -> Said {
 /// Copies what an ordinary user needs to run the suite.
 pub(crate) fn copy_for_others(dir: &Path) {
     let mut all = vec![(built().to_owned(), "probe"), (hold_room(), "hold_room"), (copied(), "escape")];
-    if Daemon::find().is_ok() {
+    if [Engine::Docker, Engine::Podman].into_iter().any(|engine| Daemon::find(engine).is_ok()) {
         all.extend([(built_for_images().to_owned(), "static-probe"), (docker::worker(), "toolgate-worker")]);
     }
     for (from, name) in all {

@@ -9,7 +9,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{docker, probe, skipped};
+use crate::{
+    docker::{self, Engine},
+    probe, skipped,
+};
 
 /// Set for the second run: where the binaries are.
 pub(crate) const BINARIES: &str = "TOOLGATE_ESCAPE_BINARIES";
@@ -37,7 +40,11 @@ fn as_an_ordinary_user() {
         .env("HOME", dir.path())
         .env("PATH", "/usr/bin:/bin")
         .envs(env::var_os(crate::STRICT).map(|word| (crate::STRICT, word)))
-        .envs(env::var_os(docker::SOCKET).map(|socket| (docker::SOCKET, socket)))
+        .envs(
+            [Engine::Docker, Engine::Podman]
+                .map(Engine::variable)
+                .map(|name| (name, env::var_os(name).unwrap_or_default())),
+        )
         .env(docker::WORKER, dir.path().join("toolgate-worker"))
         .current_dir(dir.path())
         .uid(USER)
