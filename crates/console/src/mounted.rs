@@ -40,7 +40,7 @@ pub(crate) fn router(shared: &Shared, mounted: Mounted) -> Router<Shared> {
     let about = move |Extension(site): Extension<Site>| async move { about(&site, path) };
     Router::new()
         .nest_service(path, routes)
-        .route(ABOUT, get(about.clone()))
+        .route(ABOUT, get(about))
         .route(&format!("{ABOUT}{path}"), get(about))
 }
 
