@@ -38,10 +38,7 @@ pub(crate) fn router(shared: &Shared, mounted: Mounted) -> Router<Shared> {
     let state = Gate { guard, path };
     let routes = routes.layer(middleware::from_fn_with_state(state, agents_only));
     let about = move |Extension(site): Extension<Site>| async move { about(&site, path) };
-    Router::new()
-        .nest_service(path, routes)
-        .route(ABOUT, get(about))
-        .route(&format!("{ABOUT}{path}"), get(about))
+    Router::new().nest_service(path, routes).route(ABOUT, get(about)).route(&format!("{ABOUT}{path}"), get(about))
 }
 
 /// What stands before the routes.
