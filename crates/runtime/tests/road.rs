@@ -314,6 +314,14 @@ async fn a_tool_that_needs_a_room_is_refused_where_there_is_none() {
 }
 
 #[tokio::test]
+async fn a_call_is_at_least_as_risky_as_what_it_amounts_to() {
+    let deploys = ToolDef { action: ActionType::DeployProduction, ..probe() };
+    let house = house(vec![reading(deploys, done)]);
+    let outcome = house.call("probe", json!({ "text": "x" })).await;
+    assert_eq!((outcome.status, outcome.risk), (Status::Done, Some(Risk::Critical)));
+}
+
+#[tokio::test]
 async fn results_are_cut_to_the_declared_caps() {
     let caps = Caps { output_bytes: 100, output_lines: 3, ..Caps::DEFAULT };
     let house = house(vec![reading(ToolDef { caps, ..probe() }, done)]);
