@@ -125,17 +125,6 @@ impl ApprovalRules {
             }
         }
     }
-
-    /// May this person answer a question of this age? Those of earlier steps still may.
-    pub fn may_answer(&self, person: &str, asked: &Asked) -> bool {
-        let named = |people: &[String]| people.iter().any(|name| name == person);
-        match (&self.timeout, self.due(asked)) {
-            (Timeout::Escalation(steps), Due::Step(now)) => {
-                named(&self.people) || steps.iter().take(now + 1).any(|step| named(&step.to))
-            }
-            _ => self.people.is_empty() || named(&self.people),
-        }
-    }
 }
 
 impl Asked {
@@ -297,19 +286,6 @@ mod tests {
         ] {
             assert_eq!(rules.due(&grave), Due::Waiting, "{grave:?}");
         }
-    }
-
-    #[test]
-    fn who_may_answer() {
-        let anybody = rules(Timeout::Wait);
-        assert!(anybody.may_answer("eve", &asked(0, Risk::Low)));
-        let named = ApprovalRules { people: vec!["ann".into()], ..anybody };
-        assert!(named.may_answer("ann", &asked(0, Risk::Low)) && !named.may_answer("eve", &asked(0, Risk::Low)));
-        let step = |name: &str| Step { to: vec![name.into()], after: MINUTE * 60 };
-        let steps = rules(Timeout::Escalation(vec![step("ann"), step("bob")]));
-        let may = |person: &str, minutes| steps.may_answer(person, &asked(minutes, Risk::Low));
-        assert_eq!([may("ann", 0), may("bob", 0), may("eve", 0)], [true, false, false]);
-        assert_eq!([may("ann", 60), may("bob", 60), may("eve", 60)], [true, true, false]);
     }
 
     #[test]
