@@ -28,7 +28,7 @@ struct Own {
     process: Child,
     dir: PathBuf,
     /// What is run once it has ended, and before its directory goes.
-    then: Vec<Command>,
+    then: Option<Command>,
 }
 
 /// Finds a daemon, or starts one as root.
@@ -40,7 +40,7 @@ pub(crate) fn daemon() -> Result<Daemon, String> {
     }
     peers::have("dockerd", &["docker.io"])?;
     let dir = own_dir("docker")?;
-    let own = Own { process: start(&dir)?, dir, then: Vec::new() };
+    let own = Own { process: start(&dir)?, dir, then: None };
     let none = |last| {
         format!("no Docker daemon: {SYSTEM} does not answer this user, and a daemon of our own did not start: {last}")
     };
@@ -67,10 +67,8 @@ pub(crate) fn podman() -> Result<Daemon, String> {
     let address = format!("unix://{}", dir.join("podman.sock").display());
     let mut service = podman(&["system", "service", "--time=0", &address]);
     let process = service.stderr(log).spawn().map_err(|error| format!("podman did not start: {error}"))?;
-    // Its containers do not end with it, and it leaves its images mounted.
-    let mut unmount = Command::new("umount");
-    unmount.arg("--quiet").arg(dir.join("data/overlay"));
-    let then = vec![podman(&["rm", "--all", "--force"]), unmount];
+    // Its containers do not end with it.
+    let then = Some(podman(&["rm", "--all", "--force"]));
     let own = Own { process, dir, then };
     own.answering("podman.sock").map_err(|last| format!("no Podman: its service did not start: {last}"))
 }
@@ -125,10 +123,8 @@ impl Drop for Own {
         if run(Command::new("kill").arg(&id)).is_ok() {
             let _ = self.process.wait();
         }
-        for command in &mut self.then {
-            if let Err(why) = run(command) {
-                eprintln!("{why}");
-            }
+        if let Some(Err(why)) = self.then.as_mut().map(run) {
+            eprintln!("{why}");
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
