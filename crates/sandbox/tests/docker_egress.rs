@@ -9,9 +9,9 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader},
     net::{Ipv4Addr, SocketAddr, UdpSocket},
-    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Arc, Mutex},
@@ -27,19 +27,20 @@ use toolgate_sandbox::{
     Backend, DockerBackend, DockerSettings, Egress, Furnisher, Io, LogShipping, Opening, Room, RoomSpec, Source,
 };
 
+#[path = "common/docker.rs"]
+mod common;
 #[path = "common/logged.rs"]
 mod log;
 
+use common::{Daemon, Engine, IMAGE};
 use log::logged;
-
-const IMAGE: &str = "toolgate-test:busybox";
 
 /// A daemon, a network on it, a name server, and a backend.
 struct Bench {
     /// Who makes the servers.
-    socket: PathBuf,
+    daemon: Daemon,
     /// Who makes the rooms.
-    rooms: PathBuf,
+    rooms: Daemon,
     dir: tempfile::TempDir,
     backend: DockerBackend,
     network: String,
@@ -51,22 +52,20 @@ struct Bench {
 
 impl Bench {
     fn new(furnisher: Furnisher, change: impl FnOnce(&mut DockerSettings)) -> Self {
-        let (socket, rooms) = (daemon().unwrap(), engine().unwrap());
+        let (daemon, rooms) = (daemon().unwrap(), engine().unwrap());
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        import_image(&socket);
-        import_image(&rooms);
-        let mut settings = settings(&rooms);
+        let mut settings = DockerSettings { log_shipping: None, ..rooms.settings() };
         settings.furnisher = furnisher;
         change(&mut settings);
         let backend = DockerBackend::open(&dir.path().join("data"), settings).unwrap();
         let name = dir.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let made = ask(&socket, "POST", "/networks/create", &json!({ "Name": format!("toolgate-test-{name}") }));
+        let made = ask(&daemon, "POST", "/networks/create", &json!({ "Name": format!("toolgate-test-{name}") }));
         let network = made["Id"].as_str().unwrap().to_owned();
-        let found = ask(&socket, "GET", &format!("/networks/{network}"), &Value::Null);
+        let found = ask(&daemon, "GET", &format!("/networks/{network}"), &Value::Null);
         let of_network = |what: &str| found["IPAM"]["Config"][0][what].as_str().unwrap().to_owned();
         let (gateway, subnet) = (of_network("Gateway").parse().unwrap(), of_network("Subnet"));
-        Self { socket, rooms, dir, backend, network, gateway, subnet, servers: Vec::new(), names: NameServer::start() }
+        Self { daemon, rooms, dir, backend, network, gateway, subnet, servers: Vec::new(), names: NameServer::start() }
     }
 
     /// A word that no other bench has.
@@ -84,13 +83,13 @@ impl Bench {
             "Cmd": ["sh", "-c", script],
             "HostConfig": { "NetworkMode": self.network, "Init": true },
         });
-        let id = ask(&self.socket, "POST", "/containers/create", &body)["Id"].as_str().unwrap().to_owned();
+        let id = ask(&self.daemon, "POST", "/containers/create", &body)["Id"].as_str().unwrap().to_owned();
         self.servers.push(id.clone());
-        ask(&self.socket, "POST", &format!("/containers/{id}/start"), &Value::Null);
-        let found = inspect(&self.socket, &id);
+        ask(&self.daemon, "POST", &format!("/containers/{id}/start"), &Value::Null);
+        let found = inspect(&self.daemon, &id);
         let (_, network) = found["NetworkSettings"]["Networks"].as_object().unwrap().iter().next().unwrap();
         let address: Ipv4Addr = network["IPAddress"].as_str().unwrap().parse().unwrap();
-        let server = Server { socket: self.socket.clone(), id, address };
+        let server = Server { daemon: self.daemon.clone(), id, address };
         for port in ports {
             let listens = || std::net::TcpStream::connect((address, *port)).is_ok();
             assert!(eventually(listens), "the server does not listen");
@@ -134,15 +133,15 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         for server in &self.servers {
-            ask(&self.socket, "DELETE", &format!("/containers/{server}?force=1&v=1"), &Value::Null);
+            ask(&self.daemon, "DELETE", &format!("/containers/{server}?force=1&v=1"), &Value::Null);
         }
-        ask(&self.socket, "DELETE", &format!("/networks/{}", self.network), &Value::Null);
+        ask(&self.daemon, "DELETE", &format!("/networks/{}", self.network), &Value::Null);
     }
 }
 
 /// Somebody on the network.
 struct Server {
-    socket: PathBuf,
+    daemon: Daemon,
     id: String,
     address: Ipv4Addr,
 }
@@ -150,7 +149,7 @@ struct Server {
 impl Server {
     /// How many have connected so far.
     fn knocks(&self) -> usize {
-        let (_, log) = ask_raw(&self.socket, "GET", &format!("/containers/{}/logs?stderr=1", self.id), "");
+        let (_, log) = self.daemon.ask("GET", &format!("/containers/{}/logs?stderr=1", self.id), b"");
         log.matches("knock").count()
     }
 }
@@ -215,26 +214,21 @@ fn is_podman() -> bool {
     env!("CARGO_CRATE_NAME") == "podman_egress"
 }
 
-/// Who makes the servers.
-fn daemon() -> Option<PathBuf> {
-    env::var_os("TOOLGATE_TEST_DOCKER").map(PathBuf::from)
+/// Who makes the servers, or why there is nobody.
+fn daemon() -> Result<Daemon, String> {
+    Daemon::find(Engine::Docker)
 }
 
-/// Who makes the rooms.
-fn engine() -> Option<PathBuf> {
-    let variable = if is_podman() { "TOOLGATE_TEST_PODMAN" } else { "TOOLGATE_TEST_DOCKER" };
-    env::var_os(variable).map(PathBuf::from)
+/// Who makes the rooms, or why there is nobody.
+fn engine() -> Result<Daemon, String> {
+    Daemon::find(if is_podman() { Engine::Podman } else { Engine::Docker })
 }
 
 /// None of the tests can be made without both.
 fn is_skipped() -> bool {
-    let is_missing = daemon().is_none() || engine().is_none();
-    if is_missing && is_podman() {
-        eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER and TOOLGATE_TEST_PODMAN to their sockets to run this test");
-    } else if is_missing {
-        eprintln!("SKIPPED: set TOOLGATE_TEST_DOCKER to the socket of a Docker daemon to run this test");
-    }
-    is_missing
+    let missing = daemon().and(engine()).err();
+    missing.iter().for_each(|why| eprintln!("SKIPPED: {why}"));
+    missing.is_some()
 }
 
 fn is_root() -> bool {
@@ -253,83 +247,22 @@ fn both_ways(test: impl Fn(Furnisher)) {
     }
 }
 
-fn settings(socket: &Path) -> DockerSettings {
-    let usual = DockerSettings::new(socket, IMAGE, worker());
-    DockerSettings { memory_limit: 128 << 20, tmpfs_size: 16 << 20, log_shipping: None, ..usual }
-}
-
-/// The worker, linked so that it needs nothing of an image.
-fn worker() -> PathBuf {
-    if let Some(named) = env::var_os("TOOLGATE_TEST_WORKER") {
-        return named.into();
-    }
-    let suite = env::current_exe().unwrap();
-    let built = suite.parent().unwrap().parent().unwrap().join("toolgate-worker");
-    let cargo = Command::new(env!("CARGO"))
-        .args(["rustc", "-q", "-p", "toolgate-worker", "--bin", "toolgate-worker"])
-        .args(["--", "-C", "target-feature=+crt-static"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(cargo.unwrap().success(), "the worker is not built");
-    built
-}
-
-/// Asks the daemon, in its own words.
-fn ask_raw(socket: &Path, method: &str, path: &str, body: impl AsRef<[u8]>) -> (u16, String) {
-    let body = body.as_ref();
-    let kind = if path.starts_with("/images") { "application/x-tar" } else { "application/json" };
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let length = body.len();
-    let head = format!("{method} /v1.41{path} HTTP/1.0\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
-}
-
-fn ask(socket: &Path, method: &str, path: &str, body: &Value) -> Value {
+fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    let (_, answer) = ask_raw(socket, method, path, body);
+    let (_, answer) = daemon.ask(method, path, body.as_bytes());
     serde_json::from_str(&answer).unwrap_or_default()
 }
 
-fn inspect(socket: &Path, container: &str) -> Value {
-    ask(socket, "GET", &format!("/containers/{container}/json"), &Value::Null)
+fn inspect(daemon: &Daemon, container: &str) -> Value {
+    ask(daemon, "GET", &format!("/containers/{container}/json"), &Value::Null)
 }
 
 /// The containers of an owner, running or not, with their roles.
-fn containers(socket: &Path, owner: &str) -> Vec<(String, String)> {
-    let filter = format!("%7B%22label%22%3A%5B%22toolgate.owner%3D{owner}%22%5D%7D");
-    let found = ask(socket, "GET", &format!("/containers/json?all=1&filters={filter}"), &Value::Null);
-    let named = |one: &Value| {
-        let role = one["Labels"]["toolgate.role"].as_str().unwrap_or_default();
-        (one["Id"].as_str().unwrap().to_owned(), role.to_owned())
-    };
-    found.as_array().unwrap().iter().map(named).collect()
-}
-
-/// An image of one static program.
-fn import_image(socket: &Path) {
-    if ask_raw(socket, "GET", &format!("/images/{IMAGE}/json"), "").0 == 200 {
-        return;
-    }
-    let root = tempfile::tempdir().unwrap();
-    let bin = root.path().join("bin");
-    fs::create_dir(&bin).unwrap();
-    fs::copy("/bin/busybox", bin.join("busybox")).unwrap();
-    for name in Command::new("/bin/busybox").arg("--list").output().unwrap().stdout.lines() {
-        let name = name.unwrap();
-        if name != "busybox" {
-            std::os::unix::fs::symlink("busybox", bin.join(name)).unwrap();
-        }
-    }
-    let tar = Command::new("tar").arg("-C").arg(root.path()).args(["-c", "."]).output().unwrap();
-    let path = "/images/create?fromSrc=-&repo=toolgate-test:busybox";
-    let (status, answer) = ask_raw(socket, "POST", path, &tar.stdout);
-    assert_eq!(status, 200, "{answer}");
+fn containers(daemon: &Daemon, owner: &str) -> Vec<(String, String)> {
+    let role =
+        |id: &str| inspect(daemon, id)["Config"]["Labels"]["toolgate.role"].as_str().unwrap_or_default().to_owned();
+    let found = daemon.containers(&format!("toolgate.owner={owner}")).into_iter();
+    found.map(|id| (id.clone(), role(&id))).collect()
 }
 
 fn permit() -> Permit {
@@ -794,7 +727,7 @@ fn a_sidecar_says_whose_it_is_and_what_it_did() {
 #[test]
 #[ignore = "holds a container until it is killed"]
 fn hold_a_container() {
-    let mut settings = settings(&engine().unwrap());
+    let mut settings = DockerSettings { log_shipping: None, ..engine().unwrap().settings() };
     settings.furnisher = Furnisher::Sidecar;
     settings.auto_remove = env::var_os("HOLD_KEEPS").is_none();
     let backend = DockerBackend::open(Path::new(&env::var_os("HOLD_DATA").unwrap()), settings).unwrap();

@@ -18,7 +18,7 @@ use toolgate_sandbox::DockerSettings;
 /// Where the worker is.
 pub(crate) const WORKER: &str = "TOOLGATE_TEST_WORKER";
 /// One static program under many names.
-const IMAGE: &str = "toolgate-test:busybox";
+pub(crate) const IMAGE: &str = "toolgate-test:busybox";
 
 /// Whose daemon it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,17 +61,17 @@ impl Daemon {
     /// Asks it, in its own words.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, String) {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
-        let head = format!(
-            "{method} /v1.41{path} HTTP/1.0\r\nContent-Type: application/x-tar\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
+        let kind = if path.starts_with("/images") { "application/x-tar" } else { "application/json" };
+        let length = body.len();
+        let head =
+            format!("{method} /v1.41{path} HTTP/1.0\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8_lossy(&answer).into_owned();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, answer)
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
     /// The containers that carry this label, running or not.
