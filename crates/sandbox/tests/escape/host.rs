@@ -175,7 +175,9 @@ fn namespaces() -> BTreeSet<String> {
 /// Mounts that the host sees. Those that a daemon makes for containers come and go with everybody's.
 pub(crate) fn mounts() -> usize {
     let of_a_daemon = |line: &&str| {
-        ["/overlay2/", "/mounts/shm", "/netns/", "/overlay/", "/userdata/shm"].iter().any(|part| line.contains(part))
+        ["/overlay2/", "/mounts/shm", "/netns/", "/overlay/", "/overlay ", "/userdata/shm"]
+            .iter()
+            .any(|part| line.contains(part))
     };
     fs::read_to_string("/proc/self/mountinfo").expect("own mounts").lines().filter(|line| !of_a_daemon(line)).count()
 }
