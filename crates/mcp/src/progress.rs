@@ -30,7 +30,7 @@ pub(crate) async fn invoke(
     let sink = move |progress| {
         sender.send_replace(Some(progress));
     };
-    let watch = Watch { cancel: context.ct.clone(), progress: Some(Arc::new(sink)), hold };
+    let watch = Watch { cancel: context.ct.clone(), progress: Some(Arc::new(sink)), hold, ..Watch::default() };
     let mut outcome = pin!(runtime.invoke(call, watch));
     let mut said = f64::NEG_INFINITY;
     let mut next = Instant::now();

@@ -163,7 +163,7 @@ impl Server {
         let call = Call { id: self.runtime.call(&self.agent, "", Value::Null).id, ..call };
         match context.meta.get_progress_token() {
             Some(token) => progress::invoke(&self.runtime, call, context, token, hold).await,
-            None => self.runtime.invoke(call, Watch { cancel: context.ct.clone(), progress: None, hold }).await,
+            None => self.runtime.invoke(call, Watch { cancel: context.ct.clone(), hold, ..Watch::default() }).await,
         }
     }
 

@@ -37,7 +37,7 @@ use crate::{
     fence::Fence,
     house::{Fatal, House, Watch},
     once::{self, AtWork, Claim, Kept, Known},
-    picture,
+    picture, remarks,
     rooms::{Ledger, Maker, Tenant},
     secrets::Broker,
 };
@@ -516,6 +516,7 @@ fn place(
         workspace,
         clock: house.clock.clone(),
         progress: watch.progress.clone().map(|sink| bounded(sink, house.connections.broker().clone())),
+        remarks: watch.remarks.clone().map(|listener| remarks::heard(house, entry, listener)),
         stop: StopFlag::default(),
         timeout: def.timeout,
         caps: def.caps,

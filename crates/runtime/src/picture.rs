@@ -109,9 +109,11 @@ async fn difference(house: &House, agent: &AgentName, entry: &Entry, input: &Val
         workspace: workspace.map(|workspace| workspace.with_access(Files::Read)),
         clock: house.clock.clone(),
         progress: None,
+        remarks: None,
         stop: stop.clone(),
         timeout: PATIENCE,
         caps: entry.tool.def.caps,
+        inquiries: toolgate_tools::Inquiries::default(),
         key: None,
     });
     let input = input.clone();

@@ -10,11 +10,12 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde_json::Value;
 use toolgate_contract::{
-    Caps, ConnectionInfo, Fault, Job, Ran, Reach, SearchEngine, TerminalSize, WebRequest, WebResponse,
+    Asked, Caps, ConnectionInfo, Fault, Job, Ran, Reach, SearchEngine, TerminalSize, WebRequest, WebResponse, scale,
 };
 
-use crate::Workspace;
+use crate::{Inquiries, Inquiry, Replying, Workspace};
 
 /// Tells the time. A trait, so that tests own it.
 pub trait Clock: Send + Sync {
@@ -35,6 +36,54 @@ pub struct Progress {
 
 /// Takes progress reports. Called from the body's thread.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
+
+scale! {
+    /// How much a remark matters, as syslog has it.
+    Weight {
+        /// For who looks for a mistake.
+        Debug = "debug",
+        /// What goes on.
+        Info = "info",
+        /// What goes on and is worth a word.
+        Notice = "notice",
+        /// Something may go wrong.
+        Warning = "warning",
+        /// Something went wrong.
+        Error = "error",
+        /// Something broke.
+        Critical = "critical",
+        /// Somebody has to act.
+        Alert = "alert",
+        /// Nothing works.
+        Emergency = "emergency",
+    }
+}
+
+/// What is said while a call is under way, beside how far it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remark {
+    /// How much it matters.
+    pub weight: Weight,
+    /// Which part of the program says it.
+    pub logger: Option<String>,
+    /// What is said.
+    pub data: Value,
+}
+
+/// Somebody who hears remarks. Called from the body's thread.
+#[derive(Clone)]
+pub struct Listener {
+    /// What matters less is not told.
+    pub least: Weight,
+    /// Takes one.
+    pub hear: Arc<dyn Fn(Remark) + Send + Sync>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("least", &self.least).finish_non_exhaustive()
+    }
+}
 
 /// Tells a running body to stop, and why. The first word counts.
 #[derive(Debug, Clone, Default)]
@@ -129,12 +178,16 @@ pub struct Hands {
     pub clock: Arc<dyn Clock>,
     /// Where progress goes.
     pub progress: Option<ProgressSink>,
+    /// Where remarks go.
+    pub remarks: Option<Listener>,
     /// Raised when the body should stop.
     pub stop: StopFlag,
     /// How long the call may take.
     pub timeout: Duration,
     /// How much may come out.
     pub caps: Caps,
+    /// The way to whoever called, for what a tool has to know from them.
+    pub inquiries: Inquiries,
     /// What the caller calls the effect; whoever does it is told, so that it can tell a second try from a second wish.
     pub key: Option<String>,
 }
@@ -212,6 +265,41 @@ impl Cx {
         if let Some(sink) = &self.hands.progress {
             sink(Progress { done, total, message: message.into() });
         }
+    }
+
+    /// From which weight on somebody hears remarks; none where nobody does.
+    pub fn hears(&self) -> Option<Weight> {
+        self.hands.remarks.as_ref().map(|listener| listener.least)
+    }
+
+    /// Tells whoever hears remarks.
+    pub fn remark(&self, remark: Remark) {
+        if let Some(listener) = self.hands.remarks.as_ref().filter(|listener| remark.weight >= listener.least) {
+            (listener.hear)(remark);
+        }
+    }
+
+    /// What whoever called can be asked, as an MCP client says what it can do.
+    pub fn caller_can(&self) -> Value {
+        self.hands.inquiries.can()
+    }
+
+    /// Asks whoever called. Refused with `cannot_ask` where that is nobody who answers.
+    ///
+    /// The time until they answer is not the tool's. The answers are waited for beside the server the tool speaks to, so
+    /// this is no call that blocks; a body that has been told to stop drops it.
+    pub fn ask(&self, inquiries: Vec<Inquiry>) -> Replying {
+        self.hands.inquiries.ask(inquiries)
+    }
+
+    /// Says that the call fails because whoever called cannot do this.
+    pub fn caller_lacks(&self, needed: Value) {
+        self.hands.inquiries.lacks(needed);
+    }
+
+    /// Keeps for the record that something was asked, and what came of it.
+    pub fn note_asked(&self, asked: Asked) {
+        self.hands.inquiries.note(asked);
     }
 
     /// Fails once the call is cancelled or out of time. Call it in every loop that an input can make long.

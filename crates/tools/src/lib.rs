@@ -8,6 +8,7 @@
 mod cx;
 mod external;
 mod files;
+mod inquiry;
 mod forge;
 mod git;
 mod once;
@@ -19,9 +20,10 @@ mod web_fault;
 #[cfg(test)]
 mod web_stage;
 
-pub use cx::{Clock, Cx, Hands, Programs, Progress, ProgressSink, Seen, StopFlag, Web};
+pub use cx::{Clock, Cx, Hands, Listener, Programs, Progress, ProgressSink, Remark, Seen, StopFlag, Web, Weight};
+pub use inquiry::{Caller, Inquiries, Inquiry, Replies, Replying};
 pub use files::{Closed, Protected, Workspace};
-pub use tool::{Answer, Body, Output, Pace, Preview, Reconcile, Reconciled, Tool};
+pub use tool::{Answer, Body, Output, Pace, Preview, Reconcile, Reconciled, Tool, input_schema};
 
 /// Every tool that ships, one line each.
 pub const TOOLS: &[fn() -> Tool] = &[

@@ -79,9 +79,11 @@ impl WebStage {
             workspace: None,
             clock: Arc::new(NoClock),
             progress: None,
+            remarks: None,
             stop: self.stop.clone(),
             timeout: tool.def.timeout,
             caps: tool.def.caps,
+            inquiries: crate::Inquiries::default(),
             key: key.map(str::to_owned),
         })
     }

@@ -324,9 +324,11 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
         workspace: (files != Files::None).then(|| workspace.with_access(files)),
         clock: Arc::new(Epoch),
         progress: None,
+        remarks: None,
         stop: StopFlag::default(),
         timeout: tool.def.timeout,
         caps: tool.def.caps,
+        inquiries: toolgate_tools::Inquiries::default(),
         key: None,
     });
     tool.body.run(&cx, arguments)

@@ -88,9 +88,11 @@ impl Cage {
             workspace: Some(self.workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(NoClock),
             progress: None,
+            remarks: None,
             stop: StopFlag::default(),
             timeout: Duration::from_secs(30),
             caps: tool.def.caps,
+            inquiries: toolgate_tools::Inquiries::default(),
             key: None,
         });
         tool.body.run(&cx, arguments)

@@ -86,9 +86,11 @@ impl Bench {
             workspace: Some(workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(Epoch),
             progress: None,
+            remarks: None,
             stop: StopFlag::default(),
             timeout: tool.def.timeout,
             caps: tool.def.caps,
+            inquiries: toolgate_tools::Inquiries::default(),
             key: None,
         });
         let result = tool.body.run(&cx, arguments);

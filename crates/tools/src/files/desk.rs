@@ -142,9 +142,11 @@ impl Desk {
             workspace: Some(workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(NoClock),
             progress: None,
+            remarks: None,
             stop: self.stop.clone(),
             timeout: tool.def.timeout,
             caps,
+            inquiries: crate::Inquiries::default(),
             key: None,
         })
     }

@@ -59,9 +59,11 @@ impl Stage {
             workspace: Some(workspace.with_access(tool.def.needs.files)),
             clock: Arc::new(NoClock),
             progress: None,
+            remarks: None,
             stop: self.stop.clone(),
             timeout: tool.def.timeout,
             caps: tool.def.caps,
+            inquiries: crate::Inquiries::default(),
             key: None,
         });
         let result = tool.body.run(&cx, arguments);

@@ -19,9 +19,11 @@ pub(super) fn call(tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault
         workspace: None,
         clock: Arc::new(Stopped),
         progress: None,
+        remarks: None,
         stop: StopFlag::default(),
         timeout: tool.def.timeout,
         caps: tool.def.caps,
+        inquiries: crate::Inquiries::default(),
         key: None,
     });
     assert_eq!(tool.body.effects(&arguments), Ok(Vec::new()), "{arguments}");
