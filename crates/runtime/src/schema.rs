@@ -10,12 +10,13 @@ use serde_json::{Map, Value};
 use toolgate_contract::{Fault, ToolDef};
 
 /// A compiled schema.
-pub(crate) struct Schema {
+pub struct Schema {
     validator: Validator,
 }
 
 impl Schema {
-    pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
+    /// Compiles a schema, or says why it is none.
+    pub fn compile(schema: &Value) -> Result<Self, String> {
         jsonschema::options()
             .with_draft(Draft::Draft202012)
             .with_pattern_options(PatternOptions::regex())
@@ -26,7 +27,7 @@ impl Schema {
     }
 
     /// The arguments with defaults filled in, or a fault that teaches: which field, what is expected, an example.
-    pub(crate) fn admit_input(&self, def: &ToolDef, arguments: &Value) -> Result<Value, Fault> {
+    pub fn admit_input(&self, def: &ToolDef, arguments: &Value) -> Result<Value, Fault> {
         let mut input = arguments.clone();
         fill_defaults(&def.input_schema, &mut input);
         let problems = self.problems(&input);

@@ -26,6 +26,22 @@ pub struct Minted {
     pub secret: String,
 }
 
+/// A person whom a token proved, and what that token is good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proven {
+    /// Who.
+    pub person: Person,
+    /// What for.
+    pub scopes: BTreeSet<Scope>,
+}
+
+impl Proven {
+    /// May they do what wants this scope?
+    pub fn may(&self, wanted: Scope) -> bool {
+        may(&Principal::Person(self.person.clone()), &self.scopes, wanted)
+    }
+}
+
 /// What a token is to be.
 #[derive(Debug, Clone)]
 pub struct Wanted {

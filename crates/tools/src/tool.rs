@@ -124,11 +124,7 @@ impl Tool {
         I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
         O: Serialize + JsonSchema + Send + Sync + 'static,
     {
-        let def = ToolDef {
-            input_schema: schema::<I>(Contract::Deserialize),
-            output_schema: schema::<O>(Contract::Serialize),
-            ..def
-        };
+        let def = ToolDef { input_schema: input_schema::<I>(), output_schema: schema::<O>(Contract::Serialize), ..def };
         let command = |_: &I| None;
         let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
         Self { def, body, pace: Pace::Blocking, reconcile: None, preview: None }
@@ -144,11 +140,7 @@ impl Tool {
         I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
         O: Serialize + JsonSchema + Send + Sync + 'static,
     {
-        let def = ToolDef {
-            input_schema: schema::<I>(Contract::Deserialize),
-            output_schema: schema::<O>(Contract::Serialize),
-            ..def
-        };
+        let def = ToolDef { input_schema: input_schema::<I>(), output_schema: schema::<O>(Contract::Serialize), ..def };
         let line = command.clone();
         let effects =
             move |input: &I| vec![Effect { kind: EffectKind::Exec, target: line(input).program().map(str::to_owned) }];
@@ -328,6 +320,11 @@ fn bad_input(error: serde_json::Error) -> Fault {
         format!("the arguments do not fit: {error}"),
         "Compare them with the tool's input schema.",
     )
+}
+
+/// The schema of arguments of a type.
+pub fn input_schema<I: JsonSchema>() -> Value {
+    schema::<I>(Contract::Deserialize)
 }
 
 /// The schema of a type, 2020-12, with definitions inlined so that a model reads it without following references.
