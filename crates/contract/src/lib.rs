@@ -44,7 +44,7 @@ pub use job::{Ending, Job, JobLimits, Ran, Receipt, Stream, TerminalSize, Usage}
 pub use latch::{Latch, LatchKind};
 pub use nearest::nearest;
 pub use once::{InstanceId, Once, OnceKey, OnceState, Resolution, Resolved};
-pub use outcome::{Finding, Outcome, Span, Status, Truncated, Unit};
+pub use outcome::{Asked, Finding, Outcome, Span, Status, Truncated, Unit};
 pub use principal::{LoginCode, Person, Principal, Scope, Token};
 pub use record::{Decided, End, Intent, Note, Raw, Reason, Record, SourceLine, Verdict};
 pub use spend::{Cost, Exceeded, Limit, Meter, Totals, Window};

@@ -68,6 +68,15 @@ pub struct Finding {
     pub detail: Option<String>,
 }
 
+/// Something that was asked of whoever called while the call was under way. What they answered is not in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// The request of MCP it was, such as `elicitation/create`.
+    pub method: String,
+    /// What came of it: `accept`, `decline` or `cancel` to a form, `answered`, or the code of why it was not asked.
+    pub how: String,
+}
+
 /// The answer to one call. Field order is the order on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
@@ -97,6 +106,9 @@ pub struct Outcome {
     pub labels: Vec<String>,
     /// What the guards saw.
     pub findings: Vec<Finding>,
+    /// What its server asked of whoever called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Asked>,
     /// The walls that stood while it ran.
     pub enforced: Vec<String>,
     /// What the call does to the world.

@@ -329,6 +329,7 @@ mod tests {
             effects: Vec::new(),
             action: None,
             risk: None,
+            asked: Vec::new(),
             replayed: false,
             elapsed_ms: 1,
         }

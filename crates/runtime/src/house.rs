@@ -16,7 +16,7 @@ use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Level, Networ
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Sourced, Terrain, decide};
 use toolgate_guard::{secrets::Redactor, shell};
 use toolgate_store::Store;
-use toolgate_tools::{Clock, Listener, ProgressSink, Workspace};
+use toolgate_tools::{Caller, Clock, Listener, ProgressSink, Workspace};
 
 use crate::{
     approvals::Approvals,
@@ -61,6 +61,8 @@ pub struct Watch {
     pub progress: Option<ProgressSink>,
     /// Gets what is said on the way.
     pub remarks: Option<Listener>,
+    /// Whoever called, where they can be asked what a tool has to know.
+    pub caller: Option<Arc<dyn Caller>>,
     /// How long it waits for people to answer before it is told to come back.
     pub hold: Duration,
 }

@@ -15,7 +15,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, AgentName, ApprovalId, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind,
+    ActionType, AgentName, ApprovalId, Asked, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind,
     Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason, Record,
     Resolution, Risk, SafetyClass, Status, digest, nearest,
 };
@@ -24,7 +24,7 @@ use toolgate_gate::{
 };
 use toolgate_guard::{clean as hidden, injection, json, owasp, shell::policy::Judgement};
 use toolgate_store::state::Ticket;
-use toolgate_tools::{Cx, Hands, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
+use toolgate_tools::{Cx, Hands, Inquiries, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
 
 use crate::{
     Whereabouts,
@@ -36,6 +36,7 @@ use crate::{
     definitions::relay,
     fence::Fence,
     house::{Fatal, House, Watch},
+    inquiries::{Waiting, inquiries},
     once::{self, AtWork, Claim, Kept, Known},
     picture, remarks,
     rooms::{Ledger, Maker, Tenant},
@@ -110,6 +111,8 @@ struct Trip {
     labels: Vec<String>,
     /// Connections a room was refused.
     findings: Vec<Finding>,
+    /// What its server asked of whoever called.
+    asked: Vec<Asked>,
     /// The right to try an effect that happens once.
     ticket: Option<Ticket>,
     /// The body was started.
@@ -160,7 +163,9 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
 
     let walls = if entry.beside { Vec::new() } else { house.walls(&permit) };
     let fence = Fence::of(house.policy(), agent, &meaning.effects, &meaning.terrain);
-    let (hands, ledger) = place(house, agent, entry, permit, fence, call, watch)?;
+    let waiting = Arc::default();
+    let inquiries = inquiries(house, watch, &waiting);
+    let (hands, ledger) = place(house, agent, entry, permit, fence, call, watch, &inquiries)?;
     let slot = take_slot(entry, watch).await?;
     let held = Held { _slot: slot, _effect: at_work(house, claim.as_ref())? };
     if let (Known::Unknown, Some(claim)) = (known, &claim) {
@@ -177,7 +182,8 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     begin(house, &meaning, trip).await?;
 
     trip.ran = true;
-    let ran = run(entry, hands, held, input, watch, trip.begun).await;
+    let ran = run(entry, hands, held, input, watch, &waiting, trip.begun).await;
+    trip.asked = inquiries.asked();
     trip.note_walls(walls, ledger.as_ref());
     // Of programs that have not stopped nobody knows what they will still write.
     let stopped = !matches!(&ran, Err(stop) if stop.is_unsure()) && !house.quarters.has_terminals();
@@ -200,14 +206,15 @@ fn admit_and_clean(
     house: &House,
     entry: &Entry,
     deed: &Deed<'_>,
-    output: Output,
+    mut output: Output,
     trip: &mut Trip,
 ) -> Result<Cleaned, Stop> {
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
-    let (mut output, told_secrets) = without_secrets(output, house.connections.broker());
+    // Before anything is looked for: data that is text may say anything.
+    let data = if entry.relayed { relay::take_data(&mut output.structured) } else { Vec::new() };
+    let (output, told_secrets) = without_secrets(output, house.connections.broker());
     admit_output(entry, &output)?;
     let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
-    let data = if entry.relayed { relay::take_data(&mut output.structured) } else { Vec::new() };
     trip.tool_failed = entry.relayed && relay::is_error(&output.structured);
     let mut cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
     let credentials = told_secrets || cleaned.findings.iter().any(|it| it.kind == owasp::Kind::Secret.as_str());
@@ -496,6 +503,7 @@ fn place(
     fence: Fence,
     call: &Call,
     watch: &Watch,
+    inquiries: &Inquiries,
 ) -> Result<(Hands, Option<Ledger>), Fault> {
     let def = &entry.tool.def;
     let maker = Maker::of(&house.place_of(def)?);
@@ -520,6 +528,7 @@ fn place(
         stop: StopFlag::default(),
         timeout: def.timeout,
         caps: def.caps,
+        inquiries: inquiries.clone(),
         key: call.key.clone(),
     };
     Ok((hands, ledger))
@@ -668,6 +677,7 @@ async fn run(
     held: Held,
     input: Value,
     watch: &Watch,
+    waiting: &Waiting,
     begun: bool,
 ) -> Result<Output, Stop> {
     // An effect is worth waiting for: what is answered before it ended may turn out to be untrue.
@@ -694,7 +704,7 @@ async fn run(
             stop.cancel();
             cancelled()
         }
-        () = tokio::time::sleep(timeout) => {
+        () = waiting.worked(timeout) => {
             stop.time_out();
             timed_out(timeout)
         }
@@ -863,6 +873,7 @@ impl Trip {
             enforced: Vec::new(),
             labels: Vec::new(),
             findings: Vec::new(),
+            asked: Vec::new(),
             ticket: None,
             ran: false,
             replayed: false,
@@ -894,6 +905,7 @@ fn answer(call: &Call, trip: &Trip, walked: Result<Cleaned, Stop>) -> (Outcome, 
     let blank = Outcome {
         enforced: trip.enforced.clone(),
         findings: trip.findings.clone(),
+        asked: trip.asked.clone(),
         effects: trip.record.effects.clone(),
         action: trip.record.action.clone(),
         risk: trip.record.risk,
@@ -946,6 +958,7 @@ fn blank(call: CallId, tool: String) -> Outcome {
         truncated: None,
         labels: Vec::new(),
         findings: Vec::new(),
+        asked: Vec::new(),
         enforced: Vec::new(),
         effects: Vec::new(),
         action: None,

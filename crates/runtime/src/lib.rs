@@ -15,6 +15,7 @@ mod conversation;
 pub mod definitions;
 mod fence;
 mod house;
+mod inquiries;
 mod invoke;
 mod lines;
 pub mod means;

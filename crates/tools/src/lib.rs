@@ -8,9 +8,9 @@
 mod cx;
 mod external;
 mod files;
-mod inquiry;
 mod forge;
 mod git;
+mod inquiry;
 mod once;
 mod programs;
 mod tool;
@@ -21,8 +21,8 @@ mod web_fault;
 mod web_stage;
 
 pub use cx::{Clock, Cx, Hands, Listener, Programs, Progress, ProgressSink, Remark, Seen, StopFlag, Web, Weight};
-pub use inquiry::{Caller, Inquiries, Inquiry, Replies, Replying};
 pub use files::{Closed, Protected, Workspace};
+pub use inquiry::{Caller, Inquiries, Inquiry, Replies, Replying};
 pub use tool::{Answer, Body, Output, Pace, Preview, Reconcile, Reconciled, Tool, input_schema};
 
 /// Every tool that ships, one line each.

@@ -61,6 +61,7 @@ pub(crate) fn read(id: &str) -> End {
         effects: record.effects.clone(),
         action: record.action.clone(),
         risk: record.risk,
+        asked: Vec::new(),
         replayed: false,
         elapsed_ms: 3,
     };
