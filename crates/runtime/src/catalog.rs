@@ -58,6 +58,8 @@ pub(crate) struct Catalog {
     tools: BTreeMap<String, Arc<Entry>>,
     /// Tools of others that are not to be called, with what is answered instead.
     held: BTreeMap<String, Held>,
+    /// What servers are asked for that is no tool. They are called, and shown in no list.
+    questions: BTreeMap<String, Arc<Entry>>,
 }
 
 #[derive(Clone)]
@@ -121,6 +123,14 @@ impl Catalog {
         catalog
     }
 
+    /// The catalog with these questions to an origin and no others.
+    pub(crate) fn with_questions(&self, origin: &str, entries: &[Arc<Entry>]) -> Self {
+        let mut catalog = self.clone();
+        catalog.questions.retain(|_, entry| entry.origin.as_deref() != Some(origin));
+        catalog.questions.extend(entries.iter().map(|entry| (entry.tool.def.name.to_string(), entry.clone())));
+        catalog
+    }
+
     /// The tool of somebody else, or of our own, that this one would be taken for by its whole name.
     pub(crate) fn taken_for(&self, entry: &Entry) -> Option<(String, Why)> {
         let name = &*entry.tool.def.name;
@@ -130,9 +140,9 @@ impl Catalog {
             .find_map(|other| Some((other.to_owned(), names::collide(name, other)?)))
     }
 
-    /// The tool of this name, if there is one that can be called.
+    /// The tool of this name, or the question, if there is one that can be called.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<Entry>> {
-        self.tools.get(name)
+        self.tools.get(name).or_else(|| self.questions.get(name))
     }
 
     /// The same for a call: a tool that is held back is a refusal.

@@ -24,12 +24,13 @@ use crate::{
     config::{Config, Place, Server},
     connections::Connections,
     conversation::Conversations,
-    definitions::{Definitions, Offer, origin_of},
+    definitions::{Definitions, Offer, Shelf, origin_of},
     fence::{Directories, Fence},
     means::Means,
     once::Effects,
     rooms::Quarters,
     standing::Trust,
+    watched::Watched,
     web::Gateway,
 };
 
@@ -95,6 +96,10 @@ pub(crate) struct House {
     /// What is pinned of the tools of others, and what each origin offers.
     pub(crate) definitions: Definitions,
     pub(crate) offers: Mutex<BTreeMap<String, Offer>>,
+    /// What each origin offers beside its tools.
+    pub(crate) shelves: Mutex<BTreeMap<String, Arc<Shelf>>>,
+    /// What servers are to tell of when it changes.
+    pub(crate) watched: Watched,
     /// Takes credentials out of texts; its key is made when the runtime opens.
     pub(crate) redactor: Redactor,
     pub(crate) gateway: Arc<Gateway>,
@@ -113,6 +118,10 @@ impl House {
 
     pub(crate) fn offers(&self) -> MutexGuard<'_, BTreeMap<String, Offer>> {
         self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn shelves(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Shelf>>> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn policy(&self) -> &Policy {

@@ -31,6 +31,7 @@ mod terminals;
 pub mod tokens;
 mod trials;
 mod turn;
+mod watched;
 mod web;
 
 use std::{
@@ -63,6 +64,7 @@ pub use toolgate_store as store;
 pub use toolgate_tools as tools;
 pub use trials::Trial;
 pub use turn::Turn;
+pub use watched::{News, OfServer, Watching};
 
 use crate::{
     approvals::Approvals,
@@ -70,13 +72,14 @@ use crate::{
     config::Config,
     connections::Connections,
     conversation::Conversations,
-    definitions::{Definitions, Imported, Offer, Origin, Registered},
+    definitions::{Definitions, Imported, Library, Offer, Origin, Question, Registered, Wares},
     fence::Directories,
     house::{House, SystemClock},
     means::Means,
     once::Effects,
     rooms::Quarters,
     secrets::{Broker, SecretPlaces},
+    watched::Watched,
     web::Gateway,
 };
 
@@ -284,6 +287,8 @@ impl Runtime {
             conversations,
             definitions,
             offers: Mutex::default(),
+            shelves: Mutex::default(),
+            watched: Watched::default(),
             redactor,
             gateway,
             clock,
@@ -315,6 +320,39 @@ impl Runtime {
             tracing::warn!("{near}");
         }
         Ok(registered)
+    }
+
+    /// Takes in what a server offers beside its tools, in the place of what it offered before, and gives one sentence about
+    /// each thing that is left out. Nothing of it is shown to who may not ask for it, and asking is a call.
+    pub fn register_wares(&self, server: &str, wares: &Wares, questions: &[Question]) -> Result<Vec<String>, Fault> {
+        self.house.stock(server, wares, questions)
+    }
+
+    /// What servers offer beside tools that this agent may ask for.
+    pub fn library(&self, agent: &AgentName) -> Result<Library, Fault> {
+        let agent = self.house.agent(agent)?;
+        Ok(self.house.library(&self.house.catalog(), agent))
+    }
+
+    /// Has a server tell when what is at this address changes, until what is given is dropped. None where so much is watched
+    /// already that nothing more is taken.
+    pub fn watch_resource(&self, server: &str, uri: &str) -> Option<Watching> {
+        self.house.watched.watch(server, uri)
+    }
+
+    /// What a server is to tell of; changes whenever that does.
+    pub fn watched_of(&self, server: &str) -> OfServer {
+        self.house.watched.of(server)
+    }
+
+    /// Tells whoever watches that what is at an address of a server has changed.
+    pub fn resource_changed(&self, server: &str, uri: &str) {
+        self.house.watched.tell(server, uri);
+    }
+
+    /// Word of everything that changes and is watched.
+    pub fn resource_news(&self) -> tokio::sync::broadcast::Receiver<News> {
+        self.house.watched.news()
     }
 
     /// Starts the program of a server of the config, in a room of its own. It blocks while the room is made.

@@ -15,7 +15,9 @@ use toolgate_guard::{
 use toolgate_tools::{Answer, Cx, Tool};
 
 use super::{
-    Candidate, Definition, Judged, MOST_TOOLS, Origin, Standing, admit_origin, local_name, relay::Relayed, whole,
+    Candidate, Definition, Judged, MOST_TOOLS, Origin, Standing, admit_origin, local_name,
+    relay::{Kind, Relayed},
+    whole,
 };
 use crate::{
     catalog::{Entry, Row},
@@ -74,8 +76,17 @@ impl Imported {
         definition: Definition,
         run: impl Fn(&Cx, Value) -> Result<Value, Fault> + Send + Sync + 'static,
     ) -> Self {
+        Self::giving(Kind::Tool, definition, run)
+    }
+
+    /// The same for whatever else a server gives.
+    pub(super) fn giving(
+        kind: Kind,
+        definition: Definition,
+        run: impl Fn(&Cx, Value) -> Result<Value, Fault> + Send + Sync + 'static,
+    ) -> Self {
         let relay = move |cx: &Cx, input: Value| {
-            let Relayed { result, text, truncated } = Relayed::of(run(cx, input)?, cx.caps())?;
+            let Relayed { result, text, truncated } = Relayed::of(kind, run(cx, input)?, cx.caps())?;
             Ok(Answer::with_text(result, text).truncated(truncated))
         };
         Self { relayed: true, ..Self::new(definition, relay) }
@@ -99,7 +110,12 @@ impl Imported {
         Self { terms, ..self }
     }
 
-    fn tool(&self, origin: &str, name: &str) -> Tool {
+    /// Its calls go to a program beside the runtime.
+    pub(super) fn is_beside(&self) -> bool {
+        self.relayed && self.reaches.is_none()
+    }
+
+    pub(super) fn tool(&self, origin: &str, name: &str) -> Tool {
         let Definition { title, description, input_schema, output_schema, annotations, .. } = &self.definition;
         let description = description.clone().unwrap_or_default();
         let summary = title.clone().unwrap_or_else(|| description.lines().next().unwrap_or_default().to_owned());
@@ -192,7 +208,7 @@ impl Look {
             Fault::refused("bad_definition", format!("a definition has no hash: {error}"), "Have it corrected.")
         })?;
         let found = definition::scan(&definition.to_json());
-        let local = local_name(&origin.name, &definition);
+        let local = local_name(&origin.name, &definition.name);
         let name = whole(&origin.name, &local);
         let unfit = |code, why| Err(Standing::Unfit { code, why });
         let entry = if let Err(fault) = names::admit_name(&name) {
@@ -203,7 +219,7 @@ impl Look {
             match Entry::of(imported.tool(&origin.name, &name), Some(origin.name.clone())) {
                 Ok(entry) => {
                     let (findings, relayed) = (found.clone(), imported.relayed);
-                    let beside = relayed && imported.reaches.is_none();
+                    let beside = imported.is_beside();
                     Ok(Arc::new(Entry { findings, relayed, beside, ..entry }))
                 }
                 Err(bad) => unfit(bad.code, bad.to_string()),

@@ -8,6 +8,7 @@
 mod import;
 mod kept;
 pub(crate) mod relay;
+mod shelf;
 
 use std::{
     collections::BTreeSet,
@@ -26,9 +27,11 @@ use toolgate_guard::{
 };
 
 pub use import::{Imported, Registered, Terms};
+pub use shelf::{Library, Method, Prompt, Question, Wares, prompt_arguments};
 pub use toolgate_guard::definition::{Definition, Origin};
 
 pub(crate) use import::{Offer, rules};
+pub(crate) use shelf::Shelf;
 
 use kept::{Kept, KeptOrigin, KeptTool, Pin, Place, Seen, Stamp};
 
@@ -285,17 +288,17 @@ impl Definitions {
     }
 }
 
-/// The second half of the name an agent calls an imported tool by: its own name in the letters every name here has. One
+/// The second half of the name an agent calls an imported tool or prompt by: its own name in the letters every name here has. One
 /// that is too long is cut, and its hash says which one it is.
-pub(crate) fn local_name(origin: &str, definition: &Definition) -> String {
+pub(crate) fn local_name(origin: &str, name: &str) -> String {
     const HASH: usize = 8;
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let most = MAX_NAME.saturating_sub(origin.len() + BETWEEN.len());
-    let local: String = definition.name.chars().take(most + 1).map(plain).collect();
+    let local: String = name.chars().take(most + 1).map(plain).collect();
     if local.len() <= most {
         return local;
     }
-    let hash = Digest::of(definition.name.as_bytes());
+    let hash = Digest::of(name.as_bytes());
     let hash: String = hash.0.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{}_{}", &local[..most.saturating_sub(HASH + 1)], &hash[..HASH])
 }
