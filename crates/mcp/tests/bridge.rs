@@ -2,14 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split},
     sync::mpsc,
 };
-use toolgate_mcp::bridge::{Era, Link, MOST_LINE, Noise, Peer, Step, Trouble, Way, list};
+use toolgate_mcp::bridge::{Era, Link, MOST_LINE, Noise, Peer, Said, Step, Trouble, Way, list};
+use toolgate_runtime::config::Offers;
 
 const SOON: Duration = Duration::from_secs(20);
 /// For what is never answered.
@@ -208,7 +209,7 @@ async fn progress_reaches_whoever_asked_and_nobody_else() {
         server.answer(&request["id"], json!("done")).await;
     }
     assert_eq!((asked.await.unwrap(), also.await.unwrap()), (Ok(json!("done")), Ok(json!("done"))));
-    assert_eq!(heard.recv().await, Some(Step { done: 1.0, total: Some(4.0), message: Some("reading".to_owned()) }));
+    assert_eq!(heard.recv().await, Some(Said::Step(Step { done: 1.0, total: Some(4.0), message: Some("reading".to_owned()) })));
     assert_eq!((heard.recv().await, other.recv().await), (None, None));
 }
 
@@ -376,7 +377,7 @@ fn tool(name: &str) -> Value {
 #[tokio::test]
 async fn all_pages_of_a_list_are_read() {
     let (link, mut server) = linked().await;
-    let listed = tokio::spawn(async move { list(&link, SOON).await });
+    let listed = tokio::spawn(async move { list(&link, &BTreeSet::from(Offers::ALL), SOON).await });
     let first = server.serve("tools/list", json!({ "tools": [tool("a"), tool("b")], "nextCursor": "p2" })).await;
     assert_eq!(first.get("cursor"), None);
     let odd = json!([tool("c"), 7, { "name": "d" }, { "name": "", "inputSchema": {} }, { "name": "e", "inputSchema": [] },
@@ -391,7 +392,7 @@ async fn all_pages_of_a_list_are_read() {
 #[tokio::test]
 async fn a_list_that_goes_in_circles_or_on_and_on_is_none() {
     let (link, mut server) = linked().await;
-    let listed = tokio::spawn(async move { list(&link, SOON).await });
+    let listed = tokio::spawn(async move { list(&link, &BTreeSet::from(Offers::ALL), SOON).await });
     for cursor in ["x", "y", "x"] {
         server.serve("tools/list", json!({ "tools": [tool("a")], "nextCursor": cursor })).await;
     }
@@ -399,20 +400,20 @@ async fn a_list_that_goes_in_circles_or_on_and_on_is_none() {
     assert_eq!(listed.await.unwrap(), Err(circles));
 
     let (link, mut server) = linked().await;
-    let listed = tokio::spawn(async move { list(&link, SOON).await });
+    let listed = tokio::spawn(async move { list(&link, &BTreeSet::from(Offers::ALL), SOON).await });
     for page in 0..100 {
         server.serve("tools/list", json!({ "tools": [], "nextCursor": page.to_string() })).await;
     }
     assert!(matches!(listed.await.unwrap(), Err(Trouble::Unusable(why)) if why.contains("100 pages")));
 
     let (link, mut server) = linked().await;
-    let listed = tokio::spawn(async move { list(&link, SOON).await });
+    let listed = tokio::spawn(async move { list(&link, &BTreeSet::from(Offers::ALL), SOON).await });
     let many: Vec<_> = (0..513).map(|number| tool(&format!("t{number}"))).collect();
     server.serve("tools/list", json!({ "tools": many })).await;
     assert!(matches!(listed.await.unwrap(), Err(Trouble::Unusable(why)) if why.contains("more than 512")));
 
     let (link, mut server) = linked().await;
-    let listed = tokio::spawn(async move { list(&link, SOON).await });
+    let listed = tokio::spawn(async move { list(&link, &BTreeSet::from(Offers::ALL), SOON).await });
     server.serve("tools/list", json!({ "tools": {} })).await;
     assert_eq!(listed.await.unwrap(), Err(Trouble::Unusable("its list of tools is none".to_owned())));
 }

@@ -2,11 +2,18 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up should stop there")]
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 use toolgate_contract::{ActionType, SafetyClass};
 use toolgate_runtime::{
-    config::{Access, Address, Config, ConfigError, Program, Reached, Server, Sources, Word, check_text},
+    config::{
+        Access, Address, Config, ConfigError, MayAsk, Offers, Program, Reached, Server, Sources, Word, check_text,
+    },
     definitions::Terms,
     secrets::SecretRef,
 };
@@ -60,6 +67,8 @@ fn a_server_is_as_written() {
     tools: {{ git_log: {{ action: 'vcs:read', safety: network }}, git_push: {{ action: 'vcs:push' }} }}
     expose: ['git_*']
     hide: [git_reset]
+    may_ask: [roots, elicitation]
+    offers: [tools, resources]
     disabled: true
 ",
         real.display()
@@ -89,6 +98,8 @@ fn a_server_is_as_written() {
         ]),
         expose: Some(words(&["git_*"])),
         hide: words(&["git_reset"]),
+        may_ask: BTreeSet::from([MayAsk::Elicitation, MayAsk::Roots]),
+        offers: BTreeSet::from([Offers::Tools, Offers::Resources]),
         disabled: true,
     };
     assert_eq!(config.servers["one"].value, expected);
@@ -148,6 +159,9 @@ const BROKEN: &[(&str, u64, u64, &str, &str)] = &[
     ("mcp_servers: { one: { command: bash, args: [-c, 'npx server'] } }", 1, 45, "hides what is started", "themselves"),
     ("mcp_servers: { one: { command: env, args: [A=b, server] } }", 1, 32, "hides what is started", "`env`"),
     ("mcp_servers: { one: { command: a, env: { '1A': b } } }", 1, 42, "not the name of a variable", "letters"),
+    ("mcp_servers: { one: { command: a, env: { PATH: /opt/bin } } }", 1, 42, "is set by the room", "extra_safe_path_prefixes"),
+    ("mcp_servers: { one: { command: a, env: { LD_PRELOAD: 'vault:x' } } }", 1, 42, "changes what is loaded", ""),
+    ("mcp_servers: { one: { command: a, offers: [tools, sampling] } }", 1, 51, "unknown value for `offers`: `sampling`", "tools"),
     ("mcp_servers: { one: { command: a, env: { API_KEY: 'sk-0123456789' } } }", 1, 51, "stands in the config", "vault:NAME"),
     ("mcp_servers: { one: { command: a, env: { A: 'vault:' } } }", 1, 45, "after `vault:`", "toolgate secrets set"),
     ("mcp_servers: { one: { command: a, allowed_hosts: ['https://e.com'] } }", 1, 51, "is a URL", "Write a host"),
@@ -161,6 +175,7 @@ const BROKEN: &[(&str, u64, u64, &str, &str)] = &[
     ("mcp_servers: { one: { command: a, tools: { t: { action: 'code:reed' } } } }", 1, 57, "unknown action", "code:read"),
     ("mcp_servers: { one: { command: a, tools: { t: { safety: netwrk } } } }", 1, 57, "unknown safety class", "network"),
     ("mcp_servers: { one: { command: a, expose: ['a*b'] } }", 1, 44, "names no tool", "and `*`"),
+    ("mcp_servers: { one: { command: a, may_ask: [roots, people] } }", 1, 51, "unknown value for `may_ask`: `people`", "elicitation"),
     ("mcp_servers: { one: { command: a, hide: [''] } }", 1, 42, "names no tool", "and `*`"),
     ("mcp_servers: { one: { command: a, headers: { A: 'env:B' } } }", 1, 32, "for a server with a `url`", "`env`"),
     ("mcp_servers: { one: { url: 'ftp://e.com' } }", 1, 28, "not an address of the web", "https"),
@@ -211,11 +226,14 @@ fn a_file_nobody_trusts_takes_servers_away_and_adds_none() {
         "mcp_servers: { two: { command: b } }",
         "mcp_servers: { one: { command: b } }",
         "mcp_servers: { one: { disabled: false } }",
+        "mcp_servers: { one: { command: a, may_ask: [sampling] } }",
     ] {
         let errors = with(more).unwrap_err();
         assert!(errors[0].message.contains("it may only tighten"), "{more}: {}", errors[0]);
     }
     assert!(with("mcp_servers: { two: { disabled: true } }").is_err());
+    assert!(with("mcp_servers: { one: { may_ask: [sampling] } }").is_err());
+    assert!(with("mcp_servers: { one: { offers: [tools, prompts] } }").is_err());
 }
 
 #[test]

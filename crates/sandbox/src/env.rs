@@ -98,9 +98,7 @@ fn admit(asked: &BTreeMap<String, String>) -> Result<(), Fault> {
     for (name, value) in asked {
         admit_name(name)?;
         admit_value(name, value)?;
-        if let Some(group) = REFUSED.iter().find(|group| group.holds(name)) {
-            return Err(Fault::refused("environment_refused", format!("`{name}` {}", group.why), group.remedy));
-        }
+        admit_variable(name)?;
     }
     // As the kernel counts: a sign between the two and one at the end.
     let bytes: usize = asked.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
@@ -111,6 +109,14 @@ fn admit(asked: &BTreeMap<String, String>) -> Result<(), Fault> {
         ));
     }
     Ok(())
+}
+
+/// May a job ask for a variable of this name? The same answer as when it starts, for who asks before.
+pub fn admit_variable(name: &str) -> Result<(), Fault> {
+    match REFUSED.iter().find(|group| group.holds(name)) {
+        Some(group) => Err(Fault::refused("environment_refused", format!("`{name}` {}", group.why), group.remedy)),
+        None => Ok(()),
+    }
 }
 
 fn admit_name(name: &str) -> Result<(), Fault> {

@@ -23,6 +23,7 @@ pub mod worker;
 
 pub use deny_all::DenyAll;
 pub use docker::{DockerBackend, DockerSettings, Furnisher, LogShipping, Readiness, find_daemon, load_image};
+pub use env::admit_variable;
 pub use lifecycle::{Clock, Lease, Lifecycle, Monotonic, Owner, Rooms, Strategy};
 pub use overlay::{Change, Changes, How, Refused, What};
 pub use pool::{NOBODY_YET, Pool, PoolSize, Pooled};

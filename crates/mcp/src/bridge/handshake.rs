@@ -31,8 +31,8 @@ pub enum Era {
 pub struct Greeting {
     /// How it is spoken to.
     pub era: Era,
-    /// It says when its tools change.
-    pub tells_changes: bool,
+    /// What it says it can do.
+    pub capabilities: Value,
     /// What it is called, by its own word.
     pub server: Value,
 }
@@ -105,7 +105,7 @@ pub(crate) fn speaks_modern(told: &Value) -> bool {
 
 pub(crate) fn modern(told: &Value) -> Greeting {
     let server = &told["_meta"]["io.modelcontextprotocol/serverInfo"];
-    Greeting { era: Era::Modern, tells_changes: tells_changes(told), server: server.clone() }
+    Greeting { era: Era::Modern, capabilities: told["capabilities"].clone(), server: server.clone() }
 }
 
 pub(crate) fn legacy(told: &Value) -> Result<Greeting, Trouble> {
@@ -114,9 +114,22 @@ pub(crate) fn legacy(told: &Value) -> Result<Greeting, Trouble> {
         let version: String = version.chars().take(40).flat_map(char::escape_default).collect();
         return Err(Trouble::Unusable(format!("it speaks revision `{version}`, which is not known here")));
     };
-    Ok(Greeting { era: Era::Legacy(version), tells_changes: tells_changes(told), server: told["serverInfo"].clone() })
+    let (capabilities, server) = (told["capabilities"].clone(), told["serverInfo"].clone());
+    Ok(Greeting { era: Era::Legacy(version), capabilities, server })
 }
 
-fn tells_changes(told: &Value) -> bool {
-    told["capabilities"]["tools"]["listChanged"] == true
+impl Greeting {
+    /// Does it say that it can do this?
+    pub fn can(&self, what: &str, how: &str) -> bool {
+        self.capabilities[what][how] == true
+    }
+
+    /// What of its lists it tells the changes of, in the words of a subscription; none where it tells nothing.
+    pub(crate) fn told_changes(&self) -> Option<Value> {
+        let lists =
+            [("tools", "toolsListChanged"), ("prompts", "promptsListChanged"), ("resources", "resourcesListChanged")];
+        let told = lists.into_iter().filter(|(what, _)| self.can(what, "listChanged"));
+        let wanted: Map<String, Value> = told.map(|(_, word)| (word.to_owned(), json!(true))).collect();
+        (!wanted.is_empty()).then_some(Value::Object(wanted))
+    }
 }

@@ -3,12 +3,12 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use toolgate_runtime::ServerLine;
 
 use super::{
     handshake::{Era, Greeting, Way, greet},
-    peer::{Peer, Step, Trouble},
+    peer::{Peer, Said, Trouble},
     web::{Repeated, Web},
 };
 
@@ -25,12 +25,25 @@ enum Talk {
     Web(Arc<Web>),
 }
 
+/// How a server was asked to tell of an address.
+#[derive(Debug)]
+pub(crate) enum Watched {
+    /// By a request that goes on.
+    Stream(u64),
+    /// By the address, until it is told otherwise.
+    Address(String),
+}
+
+fn at(uri: &str) -> Map<String, Value> {
+    Map::from_iter([("uri".to_owned(), json!(uri))])
+}
+
 impl Link {
     /// Greets a server that is spoken to in lines, within this time.
     pub async fn open(peer: Peer, way: Way, patience: Duration) -> Result<Self, Trouble> {
         let greeting = greet(&peer, way, patience).await?;
-        if greeting.era == Era::Modern && greeting.tells_changes {
-            peer.begin("subscriptions/listen", changes_wanted());
+        if let (Era::Modern, Some(wanted)) = (greeting.era, greeting.told_changes()) {
+            peer.begin("subscriptions/listen", listening(wanted));
         }
         Ok(Self { talk: Talk::Lines(peer), greeting })
     }
@@ -60,7 +73,7 @@ impl Link {
         params: Map<String, Value>,
         mirrored: &[Repeated],
         patience: Duration,
-        steps: Option<mpsc::Sender<Step>>,
+        steps: Option<mpsc::Sender<Said>>,
     ) -> Result<Value, Trouble> {
         let era = self.greeting.era;
         let params = era.params(params);
@@ -77,7 +90,48 @@ impl Link {
         }
     }
 
-    /// Changes whenever the server says that its tools did. One at an address is not listened to: it is asked now and then.
+    /// Has the server tell of changes of what is at this address, if it can. What is given ends that again.
+    pub(crate) async fn watch(&self, uri: &str, patience: Duration) -> Result<Option<Watched>, Trouble> {
+        if !self.greeting.can("resources", "subscribe") {
+            return Ok(None);
+        }
+        match (&self.talk, self.greeting.era) {
+            (Talk::Lines(peer), Era::Modern) => Ok(peer
+                .begin("subscriptions/listen", listening(json!({ "resourceSubscriptions": [uri] })))
+                .map(Watched::Stream)),
+            (Talk::Web(_), Era::Modern) => Ok(None),
+            (_, Era::Legacy(_)) => {
+                self.ask("resources/subscribe", at(uri), patience).await?;
+                Ok(Some(Watched::Address(uri.to_owned())))
+            }
+        }
+    }
+
+    /// Ends it.
+    pub(crate) async fn unwatch(&self, watched: Watched, patience: Duration) {
+        match watched {
+            Watched::Stream(id) => {
+                if let Talk::Lines(peer) = &self.talk {
+                    peer.end(id);
+                }
+            }
+            Watched::Address(uri) => {
+                if let Err(trouble) = self.ask("resources/unsubscribe", at(&uri), patience).await {
+                    tracing::debug!(%trouble, "a server goes on telling of changes");
+                }
+            }
+        }
+    }
+
+    /// The addresses the server says have changed.
+    pub(crate) fn news(&self) -> Option<broadcast::Receiver<String>> {
+        match &self.talk {
+            Talk::Lines(peer) => Some(peer.news()),
+            Talk::Web(_) => None,
+        }
+    }
+
+    /// Changes whenever the server says that its lists did. One at an address is not listened to: it is asked now and then.
     pub fn changes(&self) -> Option<watch::Receiver<u64>> {
         match &self.talk {
             Talk::Lines(peer) => Some(peer.changes()),
@@ -116,7 +170,6 @@ impl Link {
 }
 
 /// What is asked of a server of the stateless era so that it tells of changes. One of the old era tells by itself.
-fn changes_wanted() -> Map<String, Value> {
-    let wanted = [("notifications".to_owned(), json!({ "toolsListChanged": true }))];
-    Era::Modern.params(Map::from_iter(wanted))
+pub(crate) fn listening(wanted: Value) -> Map<String, Value> {
+    Era::Modern.params(Map::from_iter([("notifications".to_owned(), wanted)]))
 }

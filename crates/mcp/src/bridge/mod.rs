@@ -25,7 +25,7 @@ use toolgate_runtime::{Runtime, definitions::Registered};
 pub use handshake::{Era, Greeting, LEGACY, MODERN, Way};
 pub use link::Link;
 pub use listing::{Listing, list};
-pub use peer::{MOST_LINE, Noise, Peer, Step, Trouble};
+pub use peer::{MOST_LINE, Noise, Peer, Said, Step, Trouble};
 
 use server::{FirstTry, Server};
 

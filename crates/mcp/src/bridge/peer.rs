@@ -17,12 +17,13 @@ use std::{
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    sync::{mpsc, oneshot, watch},
+    sync::{broadcast, mpsc, oneshot, watch},
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use toolgate_contract::Fault;
 use toolgate_guard::json::{self as strict, Limits};
+use toolgate_runtime::tools::{Remark, Weight};
 
 use super::policy;
 use crate::message::find_id;
@@ -76,6 +77,15 @@ pub struct Step {
     pub message: Option<String>,
 }
 
+/// What is heard while a request is under way.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// How far it is.
+    Step(Step),
+    /// Something else that was worth a word.
+    Remark(Remark),
+}
+
 /// What was left behind because it was no message for us.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Noise {
@@ -102,14 +112,16 @@ struct Shared {
     out: mpsc::Sender<Vec<u8>>,
     next: AtomicU64,
     noise: Mutex<Noise>,
-    /// How often the server has said that its tools changed.
+    /// How often the server has said that its lists changed.
     changes: watch::Sender<u64>,
+    /// Addresses whose content changed.
+    news: broadcast::Sender<String>,
     ended: CancellationToken,
 }
 
 struct Waiter {
     answer: oneshot::Sender<Result<Value, Trouble>>,
-    steps: Option<mpsc::Sender<Step>>,
+    steps: Option<mpsc::Sender<Said>>,
 }
 
 impl Peer {
@@ -127,6 +139,7 @@ impl Peer {
             next: AtomicU64::new(1),
             noise: Mutex::default(),
             changes: watch::Sender::new(0),
+            news: broadcast::Sender::new(UNREAD),
             ended: ended.clone(),
         });
         tokio::spawn(write_lines(write, lines, ended.clone()));
@@ -142,7 +155,7 @@ impl Peer {
         method: &str,
         mut params: Map<String, Value>,
         patience: Duration,
-        steps: Option<mpsc::Sender<Step>>,
+        steps: Option<mpsc::Sender<Said>>,
     ) -> Result<Value, Trouble> {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         if steps.is_some() {
@@ -162,13 +175,24 @@ impl Peer {
         answer
     }
 
-    /// Asks for what goes on without an end: nobody waits for the answer, and nobody takes it back.
-    pub fn begin(&self, method: &str, params: Map<String, Value>) {
+    /// Asks for what goes on without an end: nobody waits for the answer. What is given ends it; none where the server is
+    /// gone.
+    pub fn begin(&self, method: &str, params: Map<String, Value>) -> Option<u64> {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (answer, _) = oneshot::channel();
-        if self.shared.wait_for(id, Waiter { answer, steps: None }).is_ok() {
-            self.shared.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-        }
+        self.shared.wait_for(id, Waiter { answer, steps: None }).ok()?;
+        self.shared.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        Some(id)
+    }
+
+    /// Takes back what was begun.
+    pub fn end(&self, id: u64) {
+        drop(Asked { shared: &self.shared, id });
+    }
+
+    /// The addresses the server says have changed.
+    pub fn news(&self) -> broadcast::Receiver<String> {
+        self.shared.news.subscribe()
     }
 
     /// Tells the server something, if it reads.
@@ -176,7 +200,7 @@ impl Peer {
         self.shared.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Changes whenever the server says that its tools did.
+    /// Changes whenever the server says that one of its lists did.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
     }
@@ -306,8 +330,14 @@ impl Shared {
     fn hear(&self, method: &str, params: &Value) {
         match method {
             "notifications/progress" => self.hear_step(params),
-            "notifications/tools/list_changed" => self.changes.send_modify(|count| *count += 1),
-            // Logs and the changes of what nobody uses here.
+            "notifications/message" => self.hear_remark(params),
+            "notifications/resources/updated" => {
+                // Nobody may be there who wants to know.
+                let _ = params["uri"].as_str().map(|uri| self.news.send(uri.to_owned()));
+            }
+            "notifications/tools/list_changed"
+            | "notifications/prompts/list_changed"
+            | "notifications/resources/list_changed" => self.changes.send_modify(|count| *count += 1),
             _ => {}
         }
     }
@@ -317,9 +347,27 @@ impl Shared {
         if let Some(steps) =
             self.waiting().as_ref().and_then(|waiting| waiting.get(&id)).and_then(|waiter| waiter.steps.as_ref())
         {
-            let _ = steps.try_send(step);
+            let _ = steps.try_send(Said::Step(step));
         }
     }
+
+    /// Nothing says which call a remark is about. Where one is under way it is that one's; where several are it is
+    /// nobody's, because it may tell one caller what another one does.
+    fn hear_remark(&self, params: &Value) {
+        let Some(remark) = remark_in(params) else { return };
+        let waiting = self.waiting();
+        let mut calls = waiting.iter().flat_map(|waiting| waiting.values()).filter_map(|waiter| waiter.steps.as_ref());
+        if let (Some(steps), None) = (calls.next(), calls.next()) {
+            let _ = steps.try_send(Said::Remark(remark));
+        }
+    }
+}
+
+/// What a server says about its work.
+pub(crate) fn remark_in(params: &Value) -> Option<Remark> {
+    let weight = Weight::parse(params["level"].as_str()?)?;
+    let logger = params["logger"].as_str().map(|name| name.chars().take(SHOWN).collect());
+    Some(Remark { weight, logger, data: params["data"].clone() })
 }
 
 /// How far a request has come, and which one.

@@ -1,6 +1,7 @@
 //! One server of the config: connected, its tools taken in, called, and connected again when it is gone.
 
 use std::{
+    collections::BTreeMap,
     future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -10,23 +11,23 @@ use serde_json::{Map, Value, json};
 use tokio::{
     net::unix::pipe,
     runtime::Handle,
-    sync::{mpsc, oneshot, watch},
+    sync::{broadcast, mpsc, oneshot, watch},
     task::spawn_blocking,
     time::{sleep, timeout},
 };
 use toolgate_contract::Fault;
 use toolgate_runtime::{
     Arriving, Life, Runtime,
-    config::{Reached, Server as Settings},
-    definitions::{Definition, Imported, Origin, Registered},
-    tools::{Cx, StopFlag},
+    config::{Offers, Reached, Server as Settings},
+    definitions::{Definition, Imported, Method, Origin, Question, Registered},
+    tools::{Cx, StopFlag, Weight},
 };
 
 use super::{
-    handshake::Way,
-    link::Link,
+    handshake::{Era, Way},
+    link::{Link, Watched},
     listing::{Listing, list},
-    peer::{Peer, Trouble},
+    peer::{Peer, Said, Trouble},
     web::{Repeated, mirrored},
 };
 
@@ -52,6 +53,8 @@ pub(crate) struct Server {
     settings: Settings,
     /// How it is spoken to, while it is there.
     link: Mutex<Option<Link>>,
+    /// From which weight on it was asked to make remarks, in the era where that is said once for everybody.
+    remarks_from: Mutex<Option<Weight>>,
 }
 
 /// The first try to connect, and who wants to know what became of it.
@@ -62,7 +65,12 @@ pub(crate) struct FirstTry {
 
 impl Server {
     pub(crate) fn new(name: &str, settings: &Settings) -> Self {
-        Self { name: name.to_owned(), settings: settings.clone(), link: Mutex::default() }
+        Self {
+            name: name.to_owned(),
+            settings: settings.clone(),
+            link: Mutex::default(),
+            remarks_from: Mutex::default(),
+        }
     }
 
     pub(crate) fn handshake(&self) -> Duration {
@@ -111,8 +119,9 @@ impl Server {
             }
             opened => opened?,
         };
-        let listing = list(&link, self.settings.request).await.map_err(|trouble| self.fault(trouble))?;
+        let listing = self.list(&link).await.map_err(|trouble| self.fault(trouble))?;
         *self.link() = Some(link.clone());
+        *self.remarks_from.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let registered = self.register(runtime, &link, &listing).await?;
         Ok(Connected { link, life, listing, registered })
     }
@@ -143,16 +152,56 @@ impl Server {
         }
     }
 
-    /// Lists again whenever the tools may have changed, until the server is gone.
-    async fn attend(self: &Arc<Self>, runtime: &Runtime, link: &Link, mut known: Listing) {
+    async fn list(&self, link: &Link) -> Result<Listing, Trouble> {
+        list(link, &self.settings.offers, self.settings.request).await
+    }
+
+    /// Looks after it until it is gone: what it offers, and what agents want it to tell of.
+    async fn attend(self: &Arc<Self>, runtime: &Runtime, link: &Link, known: Listing) {
+        tokio::select! {
+            () = self.follow_lists(runtime, link, known) => {}
+            () = self.follow_watched(runtime, link) => {}
+            () = link.gone() => {}
+        }
+    }
+
+    /// Has the server tell of the addresses that are watched, and passes on what it tells. It never ends.
+    async fn follow_watched(&self, runtime: &Runtime, link: &Link) {
+        let (mut wanted, mut news) = (runtime.watched_of(&self.name), link.news());
+        let mut watched: BTreeMap<String, Option<Watched>> = BTreeMap::new();
+        loop {
+            let now = wanted.now();
+            let gone: Vec<String> = watched.keys().filter(|uri| !now.contains(*uri)).cloned().collect();
+            for uri in gone {
+                if let Some(Some(told)) = watched.remove(&uri) {
+                    link.unwatch(told, self.settings.request).await;
+                }
+            }
+            for uri in now {
+                if !watched.contains_key(&uri) {
+                    let told = link.watch(&uri, self.settings.request).await.unwrap_or_else(|trouble| {
+                        tracing::warn!("server `{}` does not tell of changes: {trouble}", self.name);
+                        None
+                    });
+                    watched.insert(uri, told);
+                }
+            }
+            tokio::select! {
+                () = wanted.changed() => {}
+                Some(uri) = next(&mut news) => runtime.resource_changed(&self.name, &uri),
+            }
+        }
+    }
+
+    /// Lists again whenever the lists may have changed. It never ends.
+    async fn follow_lists(self: &Arc<Self>, runtime: &Runtime, link: &Link, mut known: Listing) {
         let mut changes = link.changes();
         loop {
             tokio::select! {
-                () = link.gone() => return,
                 () = changed(&mut changes) => {}
                 () = sleep(LOOK_AGAIN) => {}
             }
-            match list(link, self.settings.request).await {
+            match self.list(link).await {
                 Ok(listing) if listing == known => {}
                 Ok(listing) => {
                     match self.register(runtime, link, &listing).await {
@@ -161,7 +210,7 @@ impl Server {
                     }
                     known = listing;
                 }
-                Err(trouble) => tracing::warn!("server `{}` does not list its tools: {trouble}", self.name),
+                Err(trouble) => tracing::warn!("server `{}` does not list what it has: {trouble}", self.name),
             }
             sleep(AT_MOST).await;
         }
@@ -179,10 +228,44 @@ impl Server {
         }
         let taken = listing.tools.iter().filter(|definition| self.settings.takes(&definition.name));
         let tools: Vec<Imported> = taken.filter_map(|definition| self.import(link, definition)).collect();
+        for (what, why) in &listing.missing {
+            tracing::warn!("the {what} of server `{}` are not there: {why}", self.name);
+        }
         let origin = Origin { name: self.name.clone(), identity: self.settings.identity() };
-        let runtime = runtime.clone();
-        let registered = spawn_blocking(move || runtime.register_imported(origin, &tools)).await;
-        registered.map_err(|error| self.not_started(&error.to_string()))?
+        let (questions, wares) = (self.questions(link), listing.wares.clone());
+        let (runtime, name) = (runtime.clone(), self.name.clone());
+        let registered = spawn_blocking(move || {
+            for left_out in runtime.register_wares(&name, &wares, &questions)? {
+                tracing::warn!("of server `{name}` is left out: {left_out}");
+            }
+            runtime.register_imported(origin, &tools)
+        });
+        registered.await.map_err(|error| self.not_started(&error.to_string()))?
+    }
+
+    /// What it can be asked that is no tool.
+    fn questions(self: &Arc<Self>, link: &Link) -> Vec<Question> {
+        let capabilities = &link.greeting().capabilities;
+        let takes = |offer: Offers| self.settings.offers.contains(&offer) && capabilities[offer.as_str()].is_object();
+        let (prompts, resources) = (takes(Offers::Prompts), takes(Offers::Resources));
+        let has = [
+            (Method::GetPrompt, prompts),
+            (Method::ReadResource, resources),
+            (Method::Complete, (prompts || resources) && capabilities["completions"].is_object()),
+        ];
+        let question = |method: Method| {
+            let server = self.clone();
+            let ask = move |cx: &Cx, input: Value| match input {
+                Value::Object(params) => server.call(method.as_str(), params, &[], cx),
+                _ => Err(server.fault(Trouble::Unusable("it was asked nothing".to_owned()))),
+            };
+            let question = Question::new(method, self.settings.request + MARGIN, ask);
+            match link.target() {
+                Some(target) => question.reaching(target),
+                None => question,
+            }
+        };
+        has.into_iter().filter(|(_, there)| *there).map(|(method, _)| question(method)).collect()
     }
 
     /// One of its tools, as the operator takes it; none where it wants what cannot be done.
@@ -196,7 +279,10 @@ impl Server {
             return None;
         };
         let (server, name) = (self.clone(), definition.name.clone());
-        let call = move |cx: &Cx, input: Value| server.call(&name, &repeated, cx, input);
+        let call = move |cx: &Cx, input: Value| {
+            let params = [("name".to_owned(), json!(name)), ("arguments".to_owned(), input)];
+            server.call("tools/call", Map::from_iter(params), &repeated, cx)
+        };
         let terms = self.settings.tools.get(&definition.name).cloned().unwrap_or_default();
         let tool = Imported::relayed(definition.clone(), call).under(terms).within(self.settings.request + MARGIN);
         Some(match link.target() {
@@ -213,24 +299,56 @@ impl Server {
         }
     }
 
-    /// One call of one of its tools. It blocks, as bodies do.
-    fn call(&self, tool: &str, repeated: &[Repeated], cx: &Cx, arguments: Value) -> Result<Value, Fault> {
+    /// One call of one of its tools, or another question. It blocks, as bodies do.
+    fn call(
+        &self,
+        method: &str,
+        mut params: Map<String, Value>,
+        repeated: &[Repeated],
+        cx: &Cx,
+    ) -> Result<Value, Fault> {
         let link = self.link().clone().ok_or_else(|| self.unavailable())?;
-        let params = [("name".to_owned(), json!(tool)), ("arguments".to_owned(), arguments)];
         let (steps, mut heard) = mpsc::channel(16);
         Handle::current().block_on(async {
-            let asked =
-                link.ask_telling("tools/call", Map::from_iter(params), repeated, self.settings.request, Some(steps));
+            self.want_remarks(&link, cx.hears(), &mut params).await;
+            let asked = link.ask_telling(method, params, repeated, self.settings.request, Some(steps));
             let mut answer = std::pin::pin!(asked);
             loop {
                 tokio::select! {
                     biased;
                     answer = &mut answer => return answer.map_err(|trouble| self.fault(trouble)),
-                    Some(step) = heard.recv() => cx.progress(step.done, step.total, step.message),
+                    Some(said) = heard.recv() => match said {
+                        Said::Step(step) => cx.progress(step.done, step.total, step.message),
+                        Said::Remark(remark) => cx.remark(remark),
+                    },
                     () = raised(cx.stop_flag()) => cx.check()?,
                 }
             }
         })
+    }
+
+    /// Says that remarks are wanted: with the request, or in the old era beforehand and for everybody, so that it is said
+    /// again only where somebody wants more of them. Who wants less is told less by us.
+    async fn want_remarks(&self, link: &Link, from: Option<Weight>, params: &mut Map<String, Value>) {
+        let Some(from) = from.filter(|_| link.greeting().capabilities["logging"].is_object()) else { return };
+        if link.greeting().era == Era::Modern {
+            params.entry("_meta").or_insert_with(|| json!({}))[LOG_LEVEL] = json!(from);
+            return;
+        }
+        let is_more = {
+            let mut known = self.remarks_from.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_more = known.is_none_or(|known| from < known);
+            if is_more {
+                *known = Some(from);
+            }
+            is_more
+        };
+        if is_more {
+            let level = Map::from_iter([("level".to_owned(), json!(from))]);
+            if let Err(trouble) = link.ask("logging/setLevel", level, self.settings.request).await {
+                tracing::debug!(%trouble, "a server was not told which remarks are wanted");
+            }
+        }
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -275,6 +393,9 @@ impl Server {
     }
 }
 
+/// Where a request of the stateless era says from which weight on remarks are wanted.
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
 /// The code of a call whose server ended.
 const GONE: &str = "server_gone";
 
@@ -302,6 +423,18 @@ async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
     // Whoever told of changes is gone with the server, and that is heard of elsewhere.
     if !heard {
         pending().await
+    }
+}
+
+/// The next address that changed. Some may be missed by who does not keep up; they are read anew anyway.
+async fn next(news: &mut Option<broadcast::Receiver<String>>) -> Option<String> {
+    let Some(news) = news else { return pending().await };
+    loop {
+        match news.recv().await {
+            Ok(uri) => return Some(uri),
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return pending().await,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use toolgate_runtime::{ServerLine, egress::Streamed};
 use super::{
     events::Events,
     handshake::{Era, Greeting, MODERN, hello, legacy, modern, speaks_modern},
-    peer::{MOST_LINE, Step, Trouble, answer_in, step_in},
+    peer::{MOST_LINE, Said, Trouble, answer_in, remark_in, step_in},
     policy,
 };
 
@@ -79,7 +79,7 @@ impl Web {
         params: Map<String, Value>,
         mirrored: &[Repeated],
         patience: Duration,
-        steps: Option<mpsc::Sender<Step>>,
+        steps: Option<mpsc::Sender<Said>>,
     ) -> Result<Value, Trouble> {
         let whole = async {
             match self.send(era, method, params.clone(), mirrored, steps.clone()).await {
@@ -100,7 +100,7 @@ impl Web {
         method: &str,
         mut params: Map<String, Value>,
         mirrored: &[Repeated],
-        steps: Option<mpsc::Sender<Step>>,
+        steps: Option<mpsc::Sender<Said>>,
     ) -> Result<Value, Trouble> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         if steps.is_some() {
@@ -110,7 +110,9 @@ impl Web {
         let mut headers = self.headers(era);
         if era == Era::Modern {
             headers.push(("Mcp-Method".to_owned(), method.to_owned()));
-            let name = params.get("name").and_then(Value::as_str).map(|name| ("Mcp-Name".to_owned(), plain(name)));
+            // What is read is named by its address.
+            let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str);
+            let name = name.map(|name| ("Mcp-Name".to_owned(), plain(name)));
             headers.extend(name);
             headers.extend(repeated(mirrored, params.get("arguments").unwrap_or(&Value::Null)));
         }
@@ -146,7 +148,7 @@ impl Web {
         era: Era,
         mut reply: Streamed,
         id: u64,
-        steps: Option<&mpsc::Sender<Step>>,
+        steps: Option<&mpsc::Sender<Said>>,
     ) -> Result<Value, Trouble> {
         let status = reply.status();
         let has_session = self.session.lock().unwrap_or_else(PoisonError::into_inner).is_some();
@@ -183,7 +185,7 @@ impl Web {
         era: Era,
         mut reply: Streamed,
         id: u64,
-        steps: Option<&mpsc::Sender<Step>>,
+        steps: Option<&mpsc::Sender<Said>>,
     ) -> Result<Value, Trouble> {
         let mut events = Events::default();
         while let Some(piece) = reply.piece().await.map_err(Trouble::Failed)? {
@@ -195,7 +197,13 @@ impl Web {
                     (Some("notifications/progress"), None) => {
                         let step = fields.get("params").and_then(step_in).filter(|(token, _)| *token == id);
                         if let (Some(steps), Some((_, step))) = (steps, step) {
-                            let _ = steps.try_send(step);
+                            let _ = steps.try_send(Said::Step(step));
+                        }
+                    }
+                    // What is said in the answer to a request is about that request.
+                    (Some("notifications/message"), None) => {
+                        if let (Some(steps), Some(remark)) = (steps, fields.get("params").and_then(remark_in)) {
+                            let _ = steps.try_send(Said::Remark(remark));
                         }
                     }
                     (Some(method), Some(asked)) => {

@@ -51,6 +51,8 @@ pub(super) struct ServerFile {
     pub(super) tools: Option<Entries<ServerToolFile>>,
     pub(super) expose: Option<Vec<At<String>>>,
     pub(super) hide: Option<Vec<At<String>>>,
+    pub(super) may_ask: Option<Vec<At<String>>>,
+    pub(super) offers: Option<Vec<At<String>>>,
     pub(super) disabled: Option<At<bool>>,
 }
 

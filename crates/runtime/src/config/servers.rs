@@ -5,7 +5,7 @@
 //! so that whoever reads it knows what runs: no shell, and no package without its exact version.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -51,9 +51,71 @@ pub struct Server {
     /// The tools that are not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hide: Vec<String>,
+    /// What it may ask of whoever calls its tools; nothing where there is none.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub may_ask: BTreeSet<MayAsk>,
+    /// What is taken from it at all; everything where nothing is said.
+    #[serde(skip_serializing_if = "takes_all")]
+    pub offers: BTreeSet<Offers>,
     /// It is left alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+}
+
+/// What a server has to offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offers {
+    /// Tools.
+    Tools,
+    /// Prompts.
+    Prompts,
+    /// What can be read.
+    Resources,
+}
+
+impl Offers {
+    /// Everything there is.
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
+    /// As configs spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+        }
+    }
+}
+
+fn takes_all(offers: &BTreeSet<Offers>) -> bool {
+    offers.len() == Offers::ALL.len()
+}
+
+/// What a server may ask of whoever calls its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MayAsk {
+    /// The person at the client: to fill in a form, or to open an address of the server's.
+    Elicitation,
+    /// The client's model.
+    Sampling,
+    /// The directories the client works in.
+    Roots,
+}
+
+impl MayAsk {
+    /// Everything there is.
+    pub const ALL: [Self; 3] = [Self::Elicitation, Self::Sampling, Self::Roots];
+
+    /// As configs spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+        }
+    }
 }
 
 /// How a server is reached.
@@ -310,6 +372,8 @@ fn check_one(cx: &mut Check<'_>, file: &ServerFile, mark: Mark) -> Option<Server
         tools,
         expose: expose.map(plain),
         hide: plain(hide),
+        may_ask: may_ask(cx, file.may_ask.as_deref()),
+        offers: offers(cx, file.offers.as_deref()),
         disabled: disabled.is_some_and(|said| said.value),
     };
     Some(ServerLayer::Whole(Box::new(server), named))
@@ -330,6 +394,8 @@ fn no_more_than_less(cx: &mut Check<'_>, file: &ServerFile, mark: Mark) -> Optio
         file.request_seconds.is_some(),
         file.tools.is_some(),
         file.expose.is_some(),
+        file.may_ask.is_some(),
+        file.offers.is_some(),
     ];
     if more.into_iter().any(|there| there) {
         let remedy = "Add `command: PROGRAM` or `url: https://...`; a server of another file is only made less, with \
@@ -356,6 +422,29 @@ fn patterns(cx: &mut Check<'_>, names: Option<&[At<String>]>) -> Vec<Said<String
             Some(cx.said(name))
         })
         .collect()
+}
+
+fn may_ask(cx: &mut Check<'_>, words: Option<&[At<String>]>) -> BTreeSet<MayAsk> {
+    let known = |word: &At<String>| {
+        let found = MayAsk::ALL.into_iter().find(|ask| ask.as_str() == word.value);
+        if found.is_none() {
+            cx.unknown("value for `may_ask`:", word, MayAsk::ALL.map(MayAsk::as_str));
+        }
+        found
+    };
+    words.unwrap_or_default().iter().filter_map(known).collect()
+}
+
+fn offers(cx: &mut Check<'_>, words: Option<&[At<String>]>) -> BTreeSet<Offers> {
+    let Some(words) = words else { return BTreeSet::from(Offers::ALL) };
+    let known = |word: &At<String>| {
+        let found = Offers::ALL.into_iter().find(|offer| offer.as_str() == word.value);
+        if found.is_none() {
+            cx.unknown("value for `offers`:", word, Offers::ALL.map(Offers::as_str));
+        }
+        found
+    };
+    words.iter().filter_map(known).collect()
 }
 
 fn terms(cx: &mut Check<'_>, name: &At<String>, tool: &ServerToolFile) -> Option<(String, Terms)> {
@@ -487,6 +576,10 @@ fn variable(cx: &mut Check<'_>, name: &At<String>, value: &At<String>) -> Option
             format!("`{}` is not the name of a variable", name.value),
             "Use letters, digits and `_`.",
         );
+        return None;
+    }
+    if let Err(fault) = toolgate_sandbox::admit_variable(&name.value) {
+        cx.error(name.mark, fault.message, fault.remedy);
         return None;
     }
     if SecretRef::is_meant(&value.value) {
@@ -845,6 +938,8 @@ mod tests {
                 tools: BTreeMap::new(),
                 expose: expose.map(names),
                 hide: names(hide),
+                may_ask: BTreeSet::new(),
+                offers: BTreeSet::from(Offers::ALL),
                 disabled: false,
             };
             server.takes(tool)

@@ -534,7 +534,7 @@ mod tests {
                 "resource `file:///etc/hosts`: addresses with `file:` are not for other servers",
                 "resource `db://a\\u{200b}`: it is no address, or a very long one",
                 "resource `nothing`: it does not say what kind of address it is",
-                "resource `db://b`: what it says is suspicious (unicode_tags)",
+                "resource `db://b`: what it says is suspicious (tag_characters)",
                 "resource `db://c`: it is listed twice",
             ],
         );
