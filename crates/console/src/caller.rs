@@ -172,6 +172,16 @@ pub(crate) async fn identify(shared: &Shared, site: &Site, headers: &HeaderMap) 
         true => by_token(shared, headers, now).await?,
         false => by_cookie(shared, site, headers, now).await?,
     };
+    paced(shared, caller, now)
+}
+
+/// The same for those who can prove themselves with a token only.
+pub(crate) async fn by_paced_token(shared: &Shared, headers: &HeaderMap, now: Instant) -> Result<Caller, Problem> {
+    let caller = by_token(shared, headers, now).await?;
+    paced(shared, caller, now)
+}
+
+fn paced(shared: &Shared, caller: Caller, now: Instant) -> Result<Caller, Problem> {
     let key = match &caller.way {
         Way::Token(id) => id.clone(),
         // Not by its name: logging in again would be a way to a new pace.

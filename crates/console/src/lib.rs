@@ -27,7 +27,6 @@ mod pace;
 mod pages;
 mod people;
 mod problem;
-mod record;
 mod server;
 mod site;
 mod text;
@@ -45,6 +44,8 @@ use axum::{Router, middleware};
 use tokio::{net::TcpListener, sync::Semaphore, task};
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{Fault, Person};
+/// Calls, as the record tells of them.
+pub(crate) use toolgate_runtime::store::calls as record;
 use toolgate_runtime::{
     Runtime,
     store::{Reader, Store, StoreError, state::State},
@@ -55,7 +56,7 @@ use crate::{
     caller::Holder,
     door::Door,
     events::Events,
-    mounted::Mounted,
+    mounted::{ForWhom, Mounted},
     pace::{Pace, Rate},
     problem::Problem,
     site::Sites,
@@ -120,7 +121,15 @@ impl Console {
     /// proved by a token, and it is an agent.
     #[must_use]
     pub fn mount(mut self, path: &'static str, body: usize, routes: Router) -> Self {
-        self.mounted.push(Mounted { path, body, routes });
+        self.mounted.push(Mounted { path, for_whom: ForWhom::Agents, body, routes });
+        self
+    }
+
+    /// The same for people: each request carries who proved themselves, and what their token is good for, as
+    /// [`Proven`](toolgate_runtime::tokens::Proven). A log-in with a browser opens nothing there.
+    #[must_use]
+    pub fn mount_for_people(mut self, path: &'static str, body: usize, routes: Router) -> Self {
+        self.mounted.push(Mounted { path, for_whom: ForWhom::People, body, routes });
         self
     }
 

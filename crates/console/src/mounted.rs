@@ -1,4 +1,4 @@
-//! What others put on this port for agents: behind the same fence, and only with an agent's token.
+//! What others put on this port: behind the same fence, for agents with an agent's token, or for people with a person's.
 
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use axum::{
 };
 use serde_json::json;
 use toolgate_contract::Scope;
+use toolgate_runtime::tokens::Proven;
 
 use crate::{
     Shared,
@@ -23,18 +24,35 @@ use crate::{
 /// Routes at a path of the console's port.
 pub(crate) struct Mounted {
     pub(crate) path: &'static str,
+    pub(crate) for_whom: ForWhom,
     /// How much of a body is read.
     pub(crate) body: usize,
     pub(crate) routes: Router,
 }
 
+/// Whose token opens it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ForWhom {
+    Agents,
+    People,
+}
+
 /// Where a program that was turned away learns what to prove itself with (RFC 9728).
 const ABOUT: &str = "/.well-known/oauth-protected-resource";
 
-/// The routes with an agent's token before them, and what says so.
+/// The routes with a token before them, and what says so.
 pub(crate) fn router(shared: &Shared, mounted: Mounted) -> Router<Shared> {
-    let Mounted { path, body, routes } = mounted;
-    let guard = Guard { shared: shared.clone(), scope: Scope::Call, body };
+    let Mounted { path, for_whom, body, routes } = mounted;
+    let scope = match for_whom {
+        ForWhom::Agents => Scope::Call,
+        ForWhom::People => Scope::Read,
+    };
+    let guard = Guard { shared: shared.clone(), scope, body };
+    if for_whom == ForWhom::People {
+        // Nothing tells of it: whoever has no token of a person is turned away as from every page.
+        let routes = routes.layer(middleware::from_fn_with_state(guard, people_only));
+        return Router::new().nest_service(path, routes);
+    }
     let state = Gate { guard, path };
     let routes = routes.layer(middleware::from_fn_with_state(state, agents_only));
     let about = move |Extension(site): Extension<Site>| async move { about(&site, path) };
@@ -73,6 +91,23 @@ async fn admit(gate: &Gate, request: Request) -> Result<Request, Problem> {
     let caller = caller::by_token(&gate.guard.shared, request.headers(), Instant::now()).await?;
     let mut request = caller::admit_caller(&gate.guard, &caller, request).await?;
     request.extensions_mut().insert(caller.principal);
+    Ok(request)
+}
+
+/// Lets people through, and tells the routes who it is and what their token is good for.
+async fn people_only(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    match admit_person(&guard, request).await {
+        Ok(request) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// How often a person asks is held up as on every page: behind their token is a program, and it may run wild.
+async fn admit_person(guard: &Guard, request: Request) -> Result<Request, Problem> {
+    let caller = caller::by_paced_token(&guard.shared, request.headers(), Instant::now()).await?;
+    let mut request = caller::admit_caller(guard, &caller, request).await?;
+    let (person, scopes) = (caller.person()?, caller.scopes);
+    request.extensions_mut().insert(Proven { person, scopes });
     Ok(request)
 }
 

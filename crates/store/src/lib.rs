@@ -19,6 +19,7 @@
 //! (the same user, root) can write a new history, or put an old copy of the whole directory back. Against them only a
 //! copy elsewhere helps: [`Reader::export`] gives one.
 
+pub mod calls;
 mod count;
 mod draft;
 mod error;

@@ -22,6 +22,9 @@ use crate::{
     record::{self, Filter},
 };
 
+/// Calls on one page at most.
+const MOST: usize = 500;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -71,6 +74,7 @@ fn key(headers: &HeaderMap, beside: Option<String>) -> Result<Option<String>, Pr
 
 pub(super) async fn list(State(shared): State<Shared>, uri: Uri) -> Answer {
     let filter: Filter = query(&uri)?;
+    let filter = Filter { limit: filter.limit.map(|limit| limit.min(MOST)), ..filter };
     let calls = shared.read(move |reader| record::list(reader, &filter.without_blanks())).await?;
     Ok(json_answer(&calls))
 }

@@ -8,53 +8,73 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contract::CallId;
-use toolgate_runtime::store::{Line, Reader, StoreError};
+
+use crate::{Line, Reader, StoreError};
 
 /// How many entries are read at a time, and how many for one look.
 const CHUNK: u32 = 500;
 const MOST_READ: u64 = 20_000;
+/// Calls on one page at most.
+pub const MOST_LISTED: usize = 1_000;
 
 /// One call in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Summary {
+pub struct Summary {
     /// Where in the record it ended, or began if it has not ended.
-    pub(crate) seq: u64,
-    pub(crate) at_ms: u64,
-    pub(crate) call: String,
-    pub(crate) agent: String,
-    pub(crate) tool: String,
+    pub seq: u64,
+    /// When that was, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The call.
+    pub call: String,
+    /// Whose it was.
+    pub agent: String,
+    /// Of which tool.
+    pub tool: String,
     /// `running` where there is no end.
-    pub(crate) status: String,
-    pub(crate) code: Option<String>,
-    pub(crate) verdict: Option<String>,
-    pub(crate) action: Option<String>,
-    pub(crate) class: Option<String>,
-    pub(crate) risk: Option<String>,
-    pub(crate) approval: Option<String>,
-    pub(crate) elapsed_ms: Option<u64>,
+    pub status: String,
+    /// Why it did not end well.
+    pub code: Option<String>,
+    /// What was decided about it.
+    pub verdict: Option<String>,
+    /// What it amounted to.
+    pub action: Option<String>,
+    /// Its class.
+    pub class: Option<String>,
+    /// What was at stake.
+    pub risk: Option<String>,
+    /// The question people were asked about it.
+    pub approval: Option<String>,
+    /// How long it took.
+    pub elapsed_ms: Option<u64>,
     /// The kinds of what guards saw.
-    pub(crate) findings: Vec<String>,
+    pub findings: Vec<String>,
 }
 
 /// Which calls.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Filter {
-    pub(crate) agent: Option<String>,
-    pub(crate) tool: Option<String>,
-    pub(crate) status: Option<String>,
-    /// A kind of finding, or `any`.
-    pub(crate) finding: Option<String>,
-    pub(crate) since_ms: Option<u64>,
-    pub(crate) until_ms: Option<u64>,
+pub struct Filter {
+    /// Of this agent.
+    pub agent: Option<String>,
+    /// Of this tool.
+    pub tool: Option<String>,
+    /// That ended like this.
+    pub status: Option<String>,
+    /// With a finding of this kind, or with `any`.
+    pub finding: Option<String>,
+    /// From this moment on.
+    pub since_ms: Option<u64>,
+    /// Up to this moment.
+    pub until_ms: Option<u64>,
     /// Only what comes before this entry.
-    pub(crate) before: Option<u64>,
-    pub(crate) limit: Option<usize>,
+    pub before: Option<u64>,
+    /// At most so many; 50 where it is left out, never more than [`MOST_LISTED`].
+    pub limit: Option<usize>,
 }
 
 impl Filter {
     /// A form sends empty fields for what was left out.
-    pub(crate) fn without_blanks(mut self) -> Self {
+    pub fn without_blanks(mut self) -> Self {
         for field in [&mut self.agent, &mut self.tool, &mut self.status, &mut self.finding] {
             field.take_if(|text| text.is_empty());
         }
@@ -78,15 +98,16 @@ impl Filter {
 
 /// Some calls, and where to go on.
 #[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct Calls {
-    pub(crate) calls: Vec<Summary>,
+pub struct Calls {
+    /// The newest first.
+    pub calls: Vec<Summary>,
     /// Ask again with this as `before`; null where the record begins.
-    pub(crate) next: Option<u64>,
+    pub next: Option<u64>,
 }
 
 /// The calls that fit, newest first.
-pub(crate) fn list(reader: &Reader, filter: &Filter) -> Result<Calls, StoreError> {
-    let limit = filter.limit.unwrap_or(50).clamp(1, 500);
+pub fn list(reader: &Reader, filter: &Filter) -> Result<Calls, StoreError> {
+    let limit = filter.limit.unwrap_or(50).clamp(1, MOST_LISTED);
     let from = filter.before.unwrap_or(u64::MAX);
     let mut calls: Vec<Summary> = Vec::new();
     let mut full = None;
@@ -213,26 +234,28 @@ fn summary(seq: u64, record: &Value, end: Option<&Value>) -> Summary {
     }
 }
 
-pub(crate) fn items(value: &Value) -> impl Iterator<Item = &Value> {
+/// The items of a list; none of what is no list.
+pub fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
 /// Everything recorded about one call.
 #[derive(Debug, Serialize)]
-pub(crate) struct Whole {
-    pub(crate) summary: Summary,
+pub struct Whole {
+    /// In short.
+    pub summary: Summary,
     /// What was asked and decided.
-    pub(crate) record: Value,
+    pub record: Value,
     /// The answer; null while there is none.
-    pub(crate) outcome: Value,
+    pub outcome: Value,
     /// The size of the raw result, where the record has one.
-    pub(crate) raw_bytes: Option<u64>,
+    pub raw_bytes: Option<u64>,
     /// The entries, each with its place and its hash.
-    pub(crate) entries: Vec<Line>,
+    pub entries: Vec<Line>,
 }
 
 /// One call in full. None where nothing is recorded about it.
-pub(crate) fn whole(reader: &Reader, call: &CallId) -> Result<Option<Whole>, StoreError> {
+pub fn whole(reader: &Reader, call: &CallId) -> Result<Option<Whole>, StoreError> {
     let entries = reader.show(call)?;
     let of_kind = |kind: &str| entries.iter().find(|line| line.body["kind"] == kind);
     let (intent, end) = (of_kind("intent"), of_kind("end"));
@@ -246,7 +269,7 @@ pub(crate) fn whole(reader: &Reader, call: &CallId) -> Result<Option<Whole>, Sto
 }
 
 /// The result of a call as the tool gave it, where that is not what the model got.
-pub(crate) fn raw(reader: &Reader, call: &CallId) -> Result<Option<Vec<u8>>, StoreError> {
+pub fn raw(reader: &Reader, call: &CallId) -> Result<Option<Vec<u8>>, StoreError> {
     for line in reader.show(call)? {
         if let Some(raw) = reader.raw(&line)? {
             return Ok(Some(raw));
@@ -257,32 +280,42 @@ pub(crate) fn raw(reader: &Reader, call: &CallId) -> Result<Option<Vec<u8>>, Sto
 
 /// What happened in a span of time, in equal steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Tally {
-    pub(crate) since_ms: u64,
-    pub(crate) until_ms: u64,
+pub struct Tally {
+    /// Where the span begins.
+    pub since_ms: u64,
+    /// Where it ends.
+    pub until_ms: u64,
     /// False where the record goes back further than was read.
-    pub(crate) complete: bool,
-    pub(crate) steps: Vec<Step>,
+    pub complete: bool,
+    /// The steps, the oldest first.
+    pub steps: Vec<Step>,
     /// How often each rule saw something, by kind and rule.
-    pub(crate) findings: BTreeMap<String, BTreeMap<String, u64>>,
-    pub(crate) by_code: BTreeMap<String, u64>,
+    pub findings: BTreeMap<String, BTreeMap<String, u64>>,
+    /// How often calls ended with each code.
+    pub by_code: BTreeMap<String, u64>,
 }
 
 /// One step of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Step {
-    pub(crate) done: u64,
-    pub(crate) refused: u64,
-    pub(crate) pending: u64,
-    pub(crate) failed: u64,
-    pub(crate) findings: u64,
-    /// The middle one, and the one of twenty that took longest.
-    pub(crate) p50_ms: u64,
-    pub(crate) p95_ms: u64,
+pub struct Step {
+    /// Calls that were done.
+    pub done: u64,
+    /// Calls that were refused.
+    pub refused: u64,
+    /// Calls that wait for people.
+    pub pending: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// What guards saw.
+    pub findings: u64,
+    /// How long the middle one took.
+    pub p50_ms: u64,
+    /// How long the one of twenty took that took longest.
+    pub p95_ms: u64,
 }
 
 /// Counts the calls of a span.
-pub(crate) fn tally(reader: &Reader, since_ms: u64, until_ms: u64, steps: usize) -> Result<Tally, StoreError> {
+pub fn tally(reader: &Reader, since_ms: u64, until_ms: u64, steps: usize) -> Result<Tally, StoreError> {
     let width = ((until_ms - since_ms) / steps as u64).max(1);
     let mut counts = vec![Step::default(); steps];
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); steps];
