@@ -17,7 +17,7 @@ use std::{
 
 use rmcp::{
     ErrorData, RoleServer,
-    model::{ClientResult, ElicitRequest, ErrorCode, ProtocolVersion, ServerRequest},
+    model::{ElicitRequest, ErrorCode, ProtocolVersion, ServerRequest},
     service::{Peer, RequestContext},
 };
 use serde_json::{Value, json};
@@ -26,12 +26,14 @@ use toolgate_contract::{Answer, Approval, ApprovalId, ApprovalState, Digest, Fau
 use toolgate_guard::shell::ir::visible;
 use toolgate_runtime::approvals::Approvals;
 
-use crate::message::told;
+use crate::{message::told, underway::UnderWay};
 
 /// How long an answer may take.
 const LIFE: Duration = Duration::from_secs(15 * 60);
 /// Tickets of one agent; the oldest makes room.
 const MOST: usize = 256;
+/// Those of them that a call waits for: it holds a thread and a place among the calls of its tool. The oldest is cancelled.
+const MOST_CALLS: usize = 32;
 /// The longest question. What is longer is not asked here: nobody agrees to what they were not shown.
 const LONGEST: usize = 8 * 1024;
 /// Our question among those of a round.
@@ -47,12 +49,17 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
+    /// How clients of this revision are asked.
+    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let is_modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        if is_modern { Self::Round } else { Self::Request }
+    }
+
+    /// The same, where the client can show a form to the person.
+    pub(crate) fn with_forms(context: &RequestContext<RoleServer>) -> Option<Self> {
         let can = context.client_capabilities()?.elicitation?;
         // A client that names no kind has forms: the first revision knew nothing else.
-        let has_forms = can.form.is_some() || can.url.is_none();
-        let is_modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        has_forms.then_some(if is_modern { Self::Round } else { Self::Request })
+        (can.form.is_some() || can.url.is_none()).then(|| Self::of(context))
     }
 }
 
@@ -146,8 +153,8 @@ pub(crate) async fn ask(
     loop {
         tokio::select! {
             answer = &mut asked => return match answer {
-                Ok(ClientResult::ElicitResult(result)) => Said::read(serde_json::to_value(result).ok().as_ref()),
-                _ => Said::Nothing,
+                Ok(result) => Said::read(serde_json::to_value(result).ok().as_ref()),
+                Err(_) => Said::Nothing,
             },
             () = context.ct.cancelled() => return Said::Nothing,
             () = &mut late => return Said::Nothing,
@@ -171,12 +178,21 @@ pub(crate) struct Tickets(Mutex<HashMap<String, Ticket>>);
 #[derive(Debug)]
 struct Ticket {
     call: Digest,
-    approval: ApprovalId,
+    kept: Kept,
     until: Instant,
 }
 
+/// What a ticket stands for.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// A question to people that was filed.
+    Approval(ApprovalId),
+    /// A call that waits for answers. It is cancelled when the ticket is gone.
+    Call(Box<UnderWay>),
+}
+
 impl Tickets {
-    pub(crate) fn issue(&self, call: Digest, approval: ApprovalId, now: Instant) -> Result<String, ErrorData> {
+    pub(crate) fn issue(&self, call: Digest, kept: Kept, now: Instant) -> Result<String, ErrorData> {
         let mut name = [0; 32];
         getrandom::fill(&mut name).map_err(|error| {
             let message = format!("the kernel gave no random bytes: {error}");
@@ -185,20 +201,17 @@ impl Tickets {
         let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut tickets = self.lock();
         tickets.retain(|_, ticket| ticket.until > now);
-        if tickets.len() >= MOST
-            && let Some(oldest) = tickets.iter().min_by_key(|(_, ticket)| ticket.until).map(|(name, _)| name.clone())
-        {
-            tickets.remove(&oldest);
-        }
-        tickets.insert(name.clone(), Ticket { call, approval, until: now + LIFE });
+        make_room(&mut tickets, MOST, |_| true);
+        make_room(&mut tickets, MOST_CALLS, |kept| matches!(kept, Kept::Call(_)));
+        tickets.insert(name.clone(), Ticket { call, kept, until: now + LIFE });
         Ok(name)
     }
 
     /// What the ticket stands for, if it is for this call. It is used up either way.
-    pub(crate) fn redeem(&self, name: &str, call: &Digest, now: Instant) -> Result<ApprovalId, ErrorData> {
+    pub(crate) fn redeem(&self, name: &str, call: &Digest, now: Instant) -> Result<Kept, ErrorData> {
         let ticket = self.lock().remove(name);
         match ticket.filter(|ticket| ticket.call == *call && ticket.until > now) {
-            Some(ticket) => Ok(ticket.approval),
+            Some(ticket) => Ok(ticket.kept),
             None => {
                 let message = "the `requestState` is not one for this call, or it was used or is too old";
                 let fault = Fault::refused("bad_request_state", message, "Make the call again without it.");
@@ -207,8 +220,28 @@ impl Tickets {
         }
     }
 
+    /// Every call that waits for answers: nobody will bring them any more.
+    pub(crate) fn calls(&self) -> Vec<UnderWay> {
+        let all = std::mem::take(&mut *self.lock());
+        let call = |ticket: Ticket| match ticket.kept {
+            Kept::Call(call) => Some(*call),
+            Kept::Approval(_) => None,
+        };
+        all.into_values().filter_map(call).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Ticket>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sees to it that there are fewer than so many of a kind.
+fn make_room(tickets: &mut HashMap<String, Ticket>, most: usize, is_one: impl Fn(&Kept) -> bool) {
+    let ones = tickets.iter().filter(|(_, ticket)| is_one(&ticket.kept));
+    if ones.clone().count() >= most
+        && let Some(oldest) = ones.min_by_key(|(_, ticket)| ticket.until).map(|(name, _)| name.clone())
+    {
+        tickets.remove(&oldest);
     }
 }
 
@@ -242,9 +275,10 @@ mod tests {
         let (tickets, start) = (Tickets::default(), Instant::now());
         let (call, other) = (Digest::of(b"call"), Digest::of(b"other"));
         let approval = ApprovalId("apr_1".into());
-        let issue = || tickets.issue(call, approval.clone(), start).unwrap();
+        let issue = || tickets.issue(call, Kept::Approval(approval.clone()), start).unwrap();
         let ticket = issue();
-        assert_eq!(tickets.redeem(&ticket, &call, start), Ok(approval.clone()));
+        let kept = tickets.redeem(&ticket, &call, start).unwrap();
+        assert!(matches!(kept, Kept::Approval(id) if id == approval));
         let refused = |name: &str, call: &Digest, at| {
             let error = tickets.redeem(name, call, at).unwrap_err();
             assert_eq!(
@@ -259,7 +293,8 @@ mod tests {
         refused(&issue(), &call, start + LIFE);
         refused("", &call, start);
         let first = issue();
-        (0..MOST).for_each(|at| _ = tickets.issue(call, approval.clone(), start + Duration::from_secs(1 + at as u64)));
+        let later = |at: usize| start + Duration::from_secs(1 + at as u64);
+        (0..MOST).for_each(|at| _ = tickets.issue(call, Kept::Approval(approval.clone()), later(at)));
         refused(&first, &call, start);
     }
 }

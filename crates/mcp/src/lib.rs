@@ -23,6 +23,7 @@ mod relay;
 mod resources;
 mod server;
 mod session;
+mod underway;
 
 use std::{
     io::{stdin, stdout},
@@ -119,10 +120,12 @@ where
     let closing = CancellationToken::new();
     let lines = Lines::new(read, write, closing.clone());
     let wire = lines.wire();
-    let server = Server::new(Shared::new(edge, agent.clone()));
+    let shared = Shared::new(edge, agent.clone());
+    let server = Server::new(shared.clone());
     let quit = match serve_server_with_ct(server, lines, closing).await {
         Ok(service) => {
             let quit = service.waiting().await;
+            shared.leave().await;
             runtime.agent_left(&agent);
             quit?
         }

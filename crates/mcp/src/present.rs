@@ -1,18 +1,13 @@
 //! Our words in MCP's: a definition as a tool, an outcome as a result.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use rmcp::{
-    ErrorData,
-    model::{
-        CallToolResult, ContentBlock, ErrorCode, InputRequiredResult, JsonObject, MetaObject, Tool, ToolAnnotations,
-    },
-};
-use serde_json::{Value, json};
-use toolgate_contract::{ActionType, Fault, Idempotency, Network, Outcome, SafetyClass, ToolDef};
+use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+use toolgate_contract::{ActionType, Idempotency, Network, Outcome, SafetyClass, ToolDef};
 use toolgate_runtime::Listed;
 
-use crate::{ask::QUESTION, message::told, relay};
+use crate::relay;
 
 /// Where a result carries what MCP has no field for. The prefix is the project's address, read backwards.
 pub(crate) const OUTCOME: &str = "io.github.toolgate/outcome";
@@ -169,15 +164,9 @@ pub(crate) fn result(outcome: Outcome, shape: Shape, mut meta: MetaObject) -> Ca
     result
 }
 
-/// A question as the answer to a call, in the revision in which the call then comes again.
-pub(crate) fn asks(form: Value, state: String, meta: MetaObject) -> Result<InputRequiredResult, ErrorData> {
-    let request = json!({ "method": "elicitation/create", "params": form });
-    let request = serde_json::from_value(request).map_err(|error| {
-        let fault = Fault::failed("bad_form", format!("the question is no form: {error}"), "Report it as a bug.");
-        told(ErrorCode::INTERNAL_ERROR, fault)
-    })?;
-    let requests = BTreeMap::from([(QUESTION.to_owned(), request)]);
-    Ok(InputRequiredResult::new(Some(requests), Some(state)).with_meta(meta))
+/// Questions as the answer to a call, in the revision in which the call then comes again.
+pub(crate) fn asks(requests: Map<String, Value>, state: String, meta: MetaObject) -> InputRequiredResult {
+    relay::packed_questions(requests, state, meta)
 }
 
 /// A place in the list of tools. Clients must not read anything into it, so it does not look as if they could.

@@ -1,6 +1,6 @@
-//! A call whose caller wants to hear how far it is.
+//! How far a call is, for whoever wants to hear it.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleServer,
@@ -11,50 +11,64 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
-use toolgate_contract::{Call, Outcome};
-use toolgate_runtime::{Runtime, Watch, tools::Progress};
+use toolgate_runtime::tools::{Progress, ProgressSink};
 
 /// Reports closer together than this are folded into the last of them.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes one call down the road and passes its progress on: always further than the last report, ten times a second at
-/// most, and never after the answer.
-pub(crate) async fn invoke(
-    runtime: &Runtime,
-    call: Call,
-    context: &RequestContext<RoleServer>,
-    token: ProgressToken,
-    hold: Duration,
-) -> Outcome {
-    let (sender, mut reports) = watch::channel(None);
+/// The reports of one call, whoever listens at the moment.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    latest: watch::Receiver<Option<Progress>>,
+    /// There is one that nobody was told.
+    untold: bool,
+}
+
+/// Where a call reports to, and where that is read.
+pub(crate) fn reports() -> (ProgressSink, Reports) {
+    let (sender, latest) = watch::channel(None);
     let sink = move |progress| {
         sender.send_replace(Some(progress));
     };
-    let watch = Watch { cancel: context.ct.clone(), progress: Some(Arc::new(sink)), hold, ..Watch::default() };
-    let mut outcome = pin!(runtime.invoke(call, watch));
-    let mut said = f64::NEG_INFINITY;
-    let mut next = Instant::now();
-    loop {
-        tokio::select! {
-            biased;
-            outcome = &mut outcome => return outcome,
-            Some(progress) = report(&mut reports, next) => {
-                if progress.done.is_finite() && progress.done > said && !context.ct.is_cancelled() {
-                    said = progress.done;
-                    next = Instant::now() + PAUSE;
-                    // The answer is not given before this is written. If it cannot be, there is nobody to tell.
-                    let _ = context.peer.notify_progress(notification(token.clone(), progress)).await;
-                }
-            }
-        }
-    }
+    (Arc::new(sink), Reports { latest, untold: false })
 }
 
-/// The latest report, not before `next`. None when there will be no more.
-async fn report(reports: &mut watch::Receiver<Option<Progress>>, next: Instant) -> Option<Progress> {
-    reports.changed().await.ok()?;
-    sleep_until(next).await;
-    reports.borrow_and_update().clone()
+/// A request that hears of the reports: each further than the last, ten times a second at most.
+pub(crate) struct Hearing<'a> {
+    context: &'a RequestContext<RoleServer>,
+    token: Option<ProgressToken>,
+    said: f64,
+    next: Instant,
+}
+
+impl<'a> Hearing<'a> {
+    pub(crate) fn of(context: &'a RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        Self { context, token, said: f64::NEG_INFINITY, next: Instant::now() }
+    }
+
+    /// The latest report, when it is time for one. None when there will be no more, or when nobody wants them. Nothing is lost
+    /// when the future is dropped.
+    pub(crate) async fn due(&self, reports: &mut Reports) -> Option<Progress> {
+        self.token.as_ref()?;
+        if !reports.untold {
+            reports.latest.changed().await.ok()?;
+            reports.untold = true;
+        }
+        sleep_until(self.next).await;
+        reports.untold = false;
+        reports.latest.borrow_and_update().clone()
+    }
+
+    /// Tells it. When it returns it is written, or there is nobody to tell.
+    pub(crate) async fn tell(&mut self, progress: Progress) {
+        let Some(token) = &self.token else { return };
+        if progress.done.is_finite() && progress.done > self.said && !self.context.ct.is_cancelled() {
+            self.said = progress.done;
+            self.next = Instant::now() + PAUSE;
+            let _ = self.context.peer.notify_progress(notification(token.clone(), progress)).await;
+        }
+    }
 }
 
 fn notification(token: ProgressToken, progress: Progress) -> ProgressNotificationParam {

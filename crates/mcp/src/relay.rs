@@ -3,11 +3,15 @@
 //! unpacked as the last thing before it is written.
 
 use axum::body::Bytes;
-use rmcp::model::{CallToolResult, JsonRpcMessage, MetaObject, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    CallToolResult, InputRequiredResult, JsonRpcMessage, MetaObject, ServerJsonRpcMessage, ServerResult,
+};
 use serde_json::{Map, Value, json};
 
 /// Marks a result that has another one packed into it.
 const RELAYED: &str = "io.github.toolgate/relayed";
+/// Holds the questions that are packed into a result that asks. It begins like the other, by which both are found.
+const QUESTIONS: &str = "io.github.toolgate/relayed-questions";
 
 /// A result of another server, packed into one of ours for the way through the SDK.
 pub(crate) fn packed(whole: Value, is_error: bool, mut meta: MetaObject) -> CallToolResult {
@@ -18,11 +22,25 @@ pub(crate) fn packed(whole: Value, is_error: bool, mut meta: MetaObject) -> Call
     result
 }
 
+/// Questions of another server, packed the same way.
+pub(crate) fn packed_questions(
+    requests: Map<String, Value>,
+    state: String,
+    mut meta: MetaObject,
+) -> InputRequiredResult {
+    meta.0.insert(QUESTIONS.to_owned(), Value::Object(requests));
+    InputRequiredResult::new(None, Some(state)).with_meta(meta)
+}
+
 /// A message with a packed result in it, as it is to be written; none for any other.
 pub(crate) fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
     let JsonRpcMessage::Response(response) = message else { return None };
-    let ServerResult::CallToolResult(result) = &response.result else { return None };
-    result.meta.as_ref()?.0.get(RELAYED)?;
+    let meta = match &response.result {
+        ServerResult::CallToolResult(result) => result.meta.as_ref()?,
+        ServerResult::InputRequiredResult(result) => result.meta.as_ref()?,
+        _ => return None,
+    };
+    meta.0.get(RELAYED).or_else(|| meta.0.get(QUESTIONS))?;
     unpack(serde_json::to_value(message).ok()?)
 }
 
@@ -51,6 +69,10 @@ fn unpack(mut message: Value) -> Option<Value> {
         Value::Object(ours) => ours,
         _ => return None,
     };
+    if let Some(questions) = ours.remove(QUESTIONS) {
+        (result["inputRequests"], result["_meta"]) = (questions, Value::Object(ours));
+        return Some(message);
+    }
     ours.remove(RELAYED)?;
     let Value::Object(mut whole) = result.get_mut("structuredContent")?.take() else { return None };
     let mut meta = match whole.remove("_meta") {
@@ -101,6 +123,20 @@ mod tests {
             json!({ "content": [], "resultType": "x", "structuredContent": [1] }),
             json!({ "content": [], "resultType": "complete", "structuredContent": [1], "_meta": { "ours": 1 } }),
         );
+    }
+
+    #[test]
+    fn questions_leave_as_they_came() {
+        let questions = json!({ "a": { "method": "elicitation/create", "params": { "x-vendor": [1] } } });
+        let Value::Object(requests) = questions.clone() else { unreachable!() };
+        let result = packed_questions(requests, "state".to_owned(), MetaObject::new());
+        let message = ServerJsonRpcMessage::response(ServerResult::InputRequiredResult(result), RequestId::Number(7));
+        let expected = json!({ "jsonrpc": "2.0", "id": 7, "result": {
+            "resultType": "input_required", "inputRequests": questions, "requestState": "state", "_meta": {},
+        } });
+        assert_eq!(unpacked(&message), Some(expected.clone()));
+        let bytes = unpacked_bytes(Bytes::from(serde_json::to_string(&message).unwrap()));
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
     }
 
     #[test]

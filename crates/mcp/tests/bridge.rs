@@ -251,7 +251,7 @@ async fn the_conversation_ends_with_the_last_who_holds_it() {
 // ---- eras ----
 
 fn open(peer: Peer, patience: Duration) -> tokio::task::JoinHandle<Result<Link, Trouble>> {
-    tokio::spawn(async move { Link::open(peer, Way::Both, patience).await })
+    tokio::spawn(async move { Link::open(peer, Way::Both, &json!({}), patience).await })
 }
 
 fn initialized(version: &str) -> Value {

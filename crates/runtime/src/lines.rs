@@ -51,6 +51,22 @@ impl ServerLine {
 
     /// Hands a message in, with these headers besides those that prove who asks.
     pub async fn post(&self, headers: Vec<(String, String)>, body: Vec<u8>, wall: Duration) -> Result<Streamed, Fault> {
+        self.send(Method::Post, headers, body, wall).await
+    }
+
+    /// Listens to what the server has to say by itself, or goes on to.
+    pub async fn listen(&self, headers: Vec<(String, String)>, wall: Duration) -> Result<Streamed, Fault> {
+        let headers = headers.into_iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-type")).collect();
+        self.send(Method::Get, headers, Vec::new(), wall).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        headers: Vec<(String, String)>,
+        body: Vec<u8>,
+        wall: Duration,
+    ) -> Result<Streamed, Fault> {
         let client = self.gateway.client(&self.barred)?;
         let connections = self.gateway.connections();
         let mut secrets = Vec::new();
@@ -63,7 +79,7 @@ impl ServerLine {
             }
         }
         let request = WebRequest {
-            method: Method::Post,
+            method,
             headers,
             body,
             limits: WebLimits { wall, body: MOST, redirects: 0 },

@@ -71,6 +71,15 @@ impl Schema {
     }
 }
 
+/// What was filled into a form, with defaults for what was left out, or why it does not fit.
+pub fn admit_form(schema: &Value, content: &Value) -> Result<Value, String> {
+    let form = Schema::compile(schema)?;
+    let mut filled = content.clone();
+    fill_defaults(schema, &mut filled);
+    let problems = form.problems(&filled);
+    if problems.is_empty() { Ok(filled) } else { Err(problems.join("; ")) }
+}
+
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Schema")

@@ -1,4 +1,11 @@
-//! A stream of events: the messages in it, as they come.
+//! A stream of events: the messages in it, as they come, and where it is taken up again when it ends too early.
+
+use std::time::Duration;
+
+/// How long is waited before a stream is taken up again, unless it says so.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Letters of the name of an event.
+const LONGEST_ID: usize = 1_024;
 
 /// Reads events from pieces of a body, wherever those are cut.
 #[derive(Debug, Default)]
@@ -8,6 +15,9 @@ pub(crate) struct Events {
     returned: bool,
     data: Vec<u8>,
     has_data: bool,
+    /// The name of the last event that had one.
+    last_id: Option<String>,
+    retry: Option<u64>,
 }
 
 impl Events {
@@ -35,12 +45,38 @@ impl Events {
         self.line.len() + self.data.len()
     }
 
+    /// What the stream is taken up after, if its events have names.
+    pub(crate) fn last_id(&self) -> Option<String> {
+        self.last_id.clone()
+    }
+
+    /// How long is waited before it is taken up again.
+    pub(crate) fn pause(&self) -> Duration {
+        self.retry.map_or(PAUSE, Duration::from_millis)
+    }
+
+    /// For the same stream, taken up again: half an event is none.
+    pub(crate) fn again(self) -> Self {
+        Self { last_id: self.last_id, retry: self.retry, ..Self::default() }
+    }
+
     fn end_line(&mut self) -> Option<Vec<u8>> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
             let is_event = std::mem::take(&mut self.has_data);
             let data = std::mem::take(&mut self.data);
             return is_event.then_some(data);
+        }
+        let field = |name: &[u8]| {
+            let value = line.strip_prefix(name)?.strip_prefix(b":")?;
+            std::str::from_utf8(value.strip_prefix(b" ").unwrap_or(value)).ok()
+        };
+        let is_plain = |id: &&str| id.len() <= LONGEST_ID && id.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+        if let Some(id) = field(b"id").filter(is_plain) {
+            self.last_id = Some(id.to_owned()).filter(|id| !id.is_empty());
+        }
+        if let Some(milliseconds) = field(b"retry").and_then(|text| text.parse().ok()) {
+            self.retry = Some(milliseconds);
         }
         if let Some(rest) = line.strip_prefix(b"data:") {
             if self.has_data {
@@ -70,6 +106,20 @@ mod tests {
                 .collect();
             assert_eq!(read, expected, "{stream:?} by {size}");
         }
+    }
+
+    #[test]
+    fn a_stream_says_where_it_is_taken_up_again_and_when() {
+        let after = |stream: &str| {
+            let mut events = Events::default();
+            events.take(stream.as_bytes());
+            let events = events.again();
+            (events.last_id(), events.pause().as_millis(), events.held())
+        };
+        assert_eq!(after("data: a\n\n"), (None, 1_000, 0));
+        assert_eq!(after("id: 7\nretry: 20\ndata: a\n\nid: 8\ndata: cut"), (Some("8".to_owned()), 20, 0));
+        assert_eq!(after("id: 7\n\nid:\nretry: soon\n\n"), (None, 1_000, 0));
+        assert_eq!(after("id: a\u{1b}b\n\n"), (None, 1_000, 0));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub const MODERN: &str = "2026-07-28";
 /// The revisions that begin with `initialize`, the one that is asked for first.
 pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// The number of the error for a revision a server does not speak.
+const UNSUPPORTED_VERSION: i64 = -32022;
 /// Of the time for a handshake, so much is for the question of the new era: one part of three.
 const PROBE: u32 = 3;
 
@@ -47,7 +49,9 @@ pub enum Way {
 }
 
 /// Finds out how to speak to a server, within this time.
-pub(super) async fn greet(peer: &Peer, way: Way, patience: Duration) -> Result<Greeting, Trouble> {
+///
+/// It is told that we can do this.
+pub(super) async fn greet(peer: &Peer, way: Way, can: &Value, patience: Duration) -> Result<Greeting, Trouble> {
     let until = Instant::now() + patience;
     let left = || until.saturating_duration_since(Instant::now());
     if way == Way::Both
@@ -55,7 +59,7 @@ pub(super) async fn greet(peer: &Peer, way: Way, patience: Duration) -> Result<G
     {
         return Ok(greeting);
     }
-    match peer.ask("initialize", hello(), left(), None).await {
+    match peer.ask("initialize", hello(can), left(), None).await {
         Ok(told) => {
             let greeting = legacy(&told)?;
             peer.tell("notifications/initialized", json!({}));
@@ -69,7 +73,7 @@ pub(super) async fn greet(peer: &Peer, way: Way, patience: Duration) -> Result<G
 
 /// Asks what only a server of the new era can answer; none where it is not.
 async fn discover(peer: &Peer, patience: Duration) -> Result<Option<Greeting>, Trouble> {
-    match peer.ask("server/discover", Era::Modern.params(Map::new()), patience, None).await {
+    match peer.ask("server/discover", Era::Modern.params(Map::new(), &json!({})), patience, None).await {
         Ok(told) if speaks_modern(&told) => Ok(Some(modern(&told))),
         Err(Trouble::Gone) => Err(Trouble::Gone),
         Ok(_) | Err(_) => Ok(None),
@@ -77,12 +81,12 @@ async fn discover(peer: &Peer, patience: Duration) -> Result<Option<Greeting>, T
 }
 
 impl Era {
-    /// The parameters of a request, as this era wants them.
-    pub fn params(self, mut params: Map<String, Value>) -> Map<String, Value> {
+    /// The parameters of a request, as this era wants them, of a client that can do this.
+    pub fn params(self, mut params: Map<String, Value>, can: &Value) -> Map<String, Value> {
         if self == Self::Modern {
             let meta = params.entry("_meta").or_insert_with(|| json!({}));
             meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
-            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            meta["io.modelcontextprotocol/clientCapabilities"] = can.clone();
             meta["io.modelcontextprotocol/clientInfo"] = who();
         }
         params
@@ -94,13 +98,22 @@ fn who() -> Value {
     json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
 }
 
-pub(crate) fn hello() -> Map<String, Value> {
-    let hello = [("protocolVersion", json!(LEGACY[0])), ("capabilities", json!({})), ("clientInfo", who())];
+pub(crate) fn hello(can: &Value) -> Map<String, Value> {
+    let hello = [("protocolVersion", json!(LEGACY[0])), ("capabilities", can.clone()), ("clientInfo", who())];
     hello.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 pub(crate) fn speaks_modern(told: &Value) -> bool {
-    told["supportedVersions"].as_array().is_some_and(|versions| versions.iter().any(|version| version == MODERN))
+    lists_modern(&told["supportedVersions"])
+}
+
+/// Does a server that does not take a request name the very revision it was in as one it speaks?
+pub(crate) fn says_modern(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::Refused { code: UNSUPPORTED_VERSION, data, .. } if lists_modern(&data["supported"]))
+}
+
+fn lists_modern(versions: &Value) -> bool {
+    versions.as_array().is_some_and(|versions| versions.iter().any(|version| version == MODERN))
 }
 
 pub(crate) fn modern(told: &Value) -> Greeting {

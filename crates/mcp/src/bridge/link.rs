@@ -40,8 +40,10 @@ fn at(uri: &str) -> Map<String, Value> {
 
 impl Link {
     /// Greets a server that is spoken to in lines, within this time.
-    pub async fn open(peer: Peer, way: Way, patience: Duration) -> Result<Self, Trouble> {
-        let greeting = greet(&peer, way, patience).await?;
+    ///
+    /// `can` is what it may ask for, in the words of an MCP client.
+    pub async fn open(peer: Peer, way: Way, can: &Value, patience: Duration) -> Result<Self, Trouble> {
+        let greeting = greet(&peer, way, can, patience).await?;
         if let (Era::Modern, Some(wanted)) = (greeting.era, greeting.told_changes()) {
             peer.begin("subscriptions/listen", listening(wanted));
         }
@@ -49,8 +51,8 @@ impl Link {
     }
 
     /// Greets a server that is at an address, within this time.
-    pub async fn open_line(line: ServerLine, patience: Duration) -> Result<Self, Trouble> {
-        let web = Web::new(line, patience);
+    pub async fn open_line(line: ServerLine, can: Value, patience: Duration) -> Result<Self, Trouble> {
+        let web = Web::new(line, can, patience);
         let greeting = web.greet().await?;
         Ok(Self { talk: Talk::Web(web), greeting })
     }
@@ -62,31 +64,46 @@ impl Link {
 
     /// Asks, as [`Peer::ask`] does.
     pub async fn ask(&self, method: &str, params: Map<String, Value>, patience: Duration) -> Result<Value, Trouble> {
-        self.ask_telling(method, params, &[], patience, None).await
+        match self.ask_for(Wanted { method, params, mirrored: &[], can: &json!({}) }, patience, None).await? {
+            Told::Whole(answer) => Ok(answer),
+            // Nobody here can give what it still wants, because it was told so.
+            Told::Asks { .. } => Err(of_type("input_required")),
+        }
     }
 
-    /// The same, for whoever wants to hear how far it has come. In the stateless era a result may be no result yet; nobody
-    /// here can give what such a server still wants, because it was told so.
-    pub(crate) async fn ask_telling(
+    /// The same, for whoever wants to hear what comes before the answer, and can be asked.
+    pub(crate) async fn ask_for(
         &self,
-        method: &str,
-        params: Map<String, Value>,
-        mirrored: &[Repeated],
+        wanted: Wanted<'_>,
         patience: Duration,
-        steps: Option<mpsc::Sender<Said>>,
-    ) -> Result<Value, Trouble> {
+        ears: Option<mpsc::Sender<Said>>,
+    ) -> Result<Told, Trouble> {
+        let Wanted { method, params, mirrored, can } = wanted;
         let era = self.greeting.era;
-        let params = era.params(params);
-        let answer = match &self.talk {
-            Talk::Lines(peer) => peer.ask(method, params, patience, steps).await?,
-            Talk::Web(web) => web.ask(era, method, params, mirrored, patience, steps).await?,
+        let params = era.params(params, can);
+        let mut answer = match &self.talk {
+            Talk::Lines(peer) => peer.ask(method, params, patience, ears).await?,
+            Talk::Web(web) => web.ask(era, method, params, mirrored, patience, ears).await?,
         };
-        match answer["resultType"].as_str() {
-            None | Some("complete") => Ok(answer),
-            Some(kind) => {
-                let kind: String = kind.chars().take(40).flat_map(char::escape_default).collect();
-                Err(Trouble::Unusable(format!("it is of type `{kind}`, and only a complete one was asked for")))
+        match (answer["resultType"].as_str(), era) {
+            (None | Some("complete"), _) => Ok(Told::Whole(answer)),
+            (Some("input_required"), Era::Modern) => {
+                let requests = match answer["inputRequests"].take() {
+                    Value::Object(requests) => requests,
+                    Value::Null => Map::new(),
+                    _ => return Err(Trouble::Unusable("its questions are none".to_owned())),
+                };
+                Ok(Told::Asks { requests, state: answer.get("requestState").cloned() })
             }
+            (Some(kind), _) => Err(of_type(kind)),
+        }
+    }
+
+    /// Answers a question a server of the old era has asked, with a result or an error.
+    pub(crate) async fn reply(&self, query: &Value, answer: Result<Value, Value>) {
+        match &self.talk {
+            Talk::Lines(peer) => peer.reply(query, answer).await,
+            Talk::Web(web) => web.reply(self.greeting.era, query, answer).await,
         }
     }
 
@@ -169,7 +186,31 @@ impl Link {
     }
 }
 
+/// Something that is asked of a server.
+#[derive(Clone)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) params: Map<String, Value>,
+    /// The arguments that are repeated in headers.
+    pub(crate) mirrored: &'a [Repeated],
+    /// What whoever asks can do for the server.
+    pub(crate) can: &'a Value,
+}
+
+/// What a server said to it.
+pub(crate) enum Told {
+    /// All there is to say.
+    Whole(Value),
+    /// What it has to know first, and what is to come back with the answers, if anything.
+    Asks { requests: Map<String, Value>, state: Option<Value> },
+}
+
+fn of_type(kind: &str) -> Trouble {
+    let kind: String = kind.chars().take(40).flat_map(char::escape_default).collect();
+    Trouble::Unusable(format!("it is of type `{kind}`, and only a complete one was asked for"))
+}
+
 /// What is asked of a server of the stateless era so that it tells of changes. One of the old era tells by itself.
 pub(crate) fn listening(wanted: Value) -> Map<String, Value> {
-    Era::Modern.params(Map::from_iter([("notifications".to_owned(), wanted)]))
+    Era::Modern.params(Map::from_iter([("notifications".to_owned(), wanted)]), &json!({}))
 }

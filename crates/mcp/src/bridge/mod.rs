@@ -10,8 +10,9 @@ mod handshake;
 mod link;
 mod listing;
 mod peer;
-mod policy;
+pub(crate) mod policy;
 mod server;
+mod talk;
 mod web;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
@@ -25,7 +26,7 @@ use toolgate_runtime::{Runtime, definitions::Registered};
 pub use handshake::{Era, Greeting, LEGACY, MODERN, Way};
 pub use link::Link;
 pub use listing::{Listing, list};
-pub use peer::{MOST_LINE, Noise, Peer, Said, Step, Trouble};
+pub use peer::{MOST_LINE, Noise, Peer, Query, Said, Step, Trouble};
 
 use server::{FirstTry, Server};
 

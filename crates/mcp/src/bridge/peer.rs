@@ -2,7 +2,12 @@
 //!
 //! Whoever is at the other end may write anything. A line that is no message is counted and left behind, a line that is
 //! too long is thrown away as it comes, and an answer goes to the request with its id and to nobody else: one that
-//! nobody waits for is counted. What the server asks for is answered by [`policy`], never by waiting.
+//! nobody waits for is counted.
+//!
+//! A server of the old era may have a question to whoever makes a call, and nothing says which call it is about. It is that of
+//! the one call under way; with several of them, or after one was given up of which the server has not said that it is over,
+//! the question is refused. To make calls of such a server one at a time instead would let one person who does not answer
+//! hold up all others for minutes, and would still show somebody the question of a call that was given up.
 
 use std::{
     collections::HashMap,
@@ -11,7 +16,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Map, Value, json};
@@ -36,6 +41,10 @@ const LIMITS: Limits = Limits { bytes: MOST_LINE, depth: 72 };
 const UNREAD: usize = 64;
 /// What a reader keeps between lines.
 const KEPT: usize = 64 * 1024;
+/// How long a server that was told to stop may still ask about what it was told to stop.
+const MEMORY: Duration = Duration::from_secs(10 * 60);
+/// The number JSON-RPC has for a request that makes no sense.
+const INVALID_REQUEST: i64 = -32600;
 /// How much of what a server says about its own failure is passed on.
 const SHOWN: usize = 1_000;
 
@@ -84,6 +93,19 @@ pub enum Said {
     Step(Step),
     /// Something else that was worth a word.
     Remark(Remark),
+    /// A question, which wants an answer.
+    Query(Query),
+}
+
+/// What a server has to know before it can answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// Of the server's request; the answer has it too.
+    pub id: Value,
+    /// Of the request.
+    pub method: String,
+    /// Of the request.
+    pub params: Value,
 }
 
 /// What was left behind because it was no message for us.
@@ -112,6 +134,8 @@ struct Shared {
     out: mpsc::Sender<Vec<u8>>,
     next: AtomicU64,
     noise: Mutex<Noise>,
+    /// Calls that were given up and that the server has not answered, and since when.
+    given_up: Mutex<HashMap<u64, Instant>>,
     /// How often the server has said that its lists changed.
     changes: watch::Sender<u64>,
     /// Addresses whose content changed.
@@ -138,6 +162,7 @@ impl Peer {
             out,
             next: AtomicU64::new(1),
             noise: Mutex::default(),
+            given_up: Mutex::default(),
             changes: watch::Sender::new(0),
             news: broadcast::Sender::new(UNREAD),
             ended: ended.clone(),
@@ -195,6 +220,12 @@ impl Peer {
         self.shared.news.subscribe()
     }
 
+    /// Answers a question of the server, with a result or an error.
+    pub async fn reply(&self, query: &Value, answer: Result<Value, Value>) {
+        // A server that is gone needs no answer.
+        let _ = self.shared.out.send(line(&reply(query, answer))).await;
+    }
+
     /// Tells the server something, if it reads.
     pub fn tell(&self, method: &str, params: Value) {
         self.shared.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
@@ -235,8 +266,11 @@ struct Asked<'a> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        let given_up = self.shared.waiting().as_mut().is_some_and(|waiting| waiting.remove(&self.id).is_some());
-        if given_up {
+        let given_up = self.shared.waiting().as_mut().and_then(|waiting| waiting.remove(&self.id));
+        if let Some(waiter) = given_up {
+            if waiter.steps.is_some() {
+                self.shared.given_up().insert(self.id, Instant::now());
+            }
             let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
             self.shared.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
         }
@@ -250,6 +284,10 @@ impl Shared {
 
     fn noise(&self) -> MutexGuard<'_, Noise> {
         self.noise.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn given_up(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait_for(&self, id: u64, waiter: Waiter) -> Result<(), Trouble> {
@@ -296,22 +334,49 @@ impl Shared {
         let id = fields.remove("id");
         match (fields.get("method").and_then(Value::as_str), id) {
             (Some(method), None) => self.hear(method, fields.get("params").unwrap_or(&Value::Null)),
+            (Some("ping"), Some(id)) => self.say(&reply(&id, Ok(json!({})))),
             (Some(method), Some(id)) => {
-                let mut answer = policy::answer(method).unwrap_or_else(|error| {
+                let (method, params) = (method.to_owned(), fields.get("params").cloned());
+                let query = Query { id: id.clone(), method, params: params.unwrap_or_else(|| json!({})) };
+                if let Err(error) = self.pass_on(query) {
                     self.noise().refused += 1;
-                    json!({ "error": error })
-                });
-                (answer["jsonrpc"], answer["id"]) = (json!("2.0"), id);
-                self.say(&answer);
+                    self.say(&reply(&id, Err(error)));
+                }
             }
             (None, Some(id)) => self.settle(&id, answer_in(fields)),
             (None, None) => self.noise().lines += 1,
         }
     }
 
+    /// Gives a question to the call it is about, or says why it is about none.
+    fn pass_on(&self, query: Query) -> Result<(), Value> {
+        if !policy::is_question(&query.method) {
+            return Err(policy::unknown_method());
+        }
+        let refused = |message: &str| Err(json!({ "code": INVALID_REQUEST, "message": message }));
+        let unsure = {
+            let mut given_up = self.given_up();
+            given_up.retain(|_, since| since.elapsed() < MEMORY);
+            !given_up.is_empty()
+        };
+        let waiting = self.waiting();
+        let mut calls = waiting.iter().flat_map(HashMap::values).filter_map(|waiter| waiter.steps.as_ref());
+        match (calls.next(), calls.next(), unsure) {
+            (Some(call), None, false) => match call.try_send(Said::Query(query)) {
+                Ok(()) => Ok(()),
+                Err(_) => refused("the call it is about does not listen"),
+            },
+            (Some(_), _, _) => refused("several calls are under way, and nothing says which one it is about"),
+            (None, _, _) => refused("no call is under way that it could be about"),
+        }
+    }
+
     /// Gives an answer to whoever waits for it.
     fn settle(&self, id: &Value, answer: Result<Value, Trouble>) {
         let waiter = id.as_u64().and_then(|id| self.waiting().as_mut()?.remove(&id));
+        if let Some(id) = id.as_u64() {
+            self.given_up().remove(&id);
+        }
         match waiter {
             Some(waiter) => drop(waiter.answer.send(answer)),
             None => self.noise().answers += 1,
@@ -387,6 +452,14 @@ pub(crate) fn answer_in(mut fields: Map<String, Value>) -> Result<Value, Trouble
             data: error["data"].clone(),
         }),
         _ => Err(Trouble::Unusable("it has neither a result nor an error, or both".to_owned())),
+    }
+}
+
+/// The answer to a request of the server.
+pub(crate) fn reply(id: &Value, answer: Result<Value, Value>) -> Value {
+    match answer {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::{
     net::unix::pipe,
     runtime::Handle,
-    sync::{broadcast, mpsc, oneshot, watch},
+    sync::{broadcast, oneshot, watch},
     task::spawn_blocking,
     time::{sleep, timeout},
 };
@@ -20,14 +20,16 @@ use toolgate_runtime::{
     Arriving, Life, Runtime,
     config::{Offers, Reached, Server as Settings},
     definitions::{Definition, Imported, Method, Origin, Question, Registered},
-    tools::{Cx, StopFlag, Weight},
+    tools::{Cx, Weight},
 };
 
 use super::{
     handshake::{Era, Way},
-    link::{Link, Watched},
+    link::{Link, Wanted, Watched},
     listing::{Listing, list},
-    peer::{Peer, Said, Trouble},
+    peer::{Peer, Trouble},
+    policy::Leave,
+    talk::Talk,
     web::{Repeated, mirrored},
 };
 
@@ -42,8 +44,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 const WELL: Duration = Duration::from_secs(30);
 /// What the road adds to the time of a call, so that it is the bridge that gives up first and tells the server.
 const MARGIN: Duration = Duration::from_secs(2);
-/// How often a call looks whether it is still wanted.
-const GLANCE: Duration = Duration::from_millis(20);
 /// How long is waited to hear how a program ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -51,6 +51,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 pub(crate) struct Server {
     name: String,
     settings: Settings,
+    /// What it may ask of whoever calls.
+    leave: Leave,
     /// How it is spoken to, while it is there.
     link: Mutex<Option<Link>>,
     /// From which weight on it was asked to make remarks, in the era where that is said once for everybody.
@@ -68,9 +70,23 @@ impl Server {
         Self {
             name: name.to_owned(),
             settings: settings.clone(),
+            leave: Leave::of(name, settings),
             link: Mutex::default(),
             remarks_from: Mutex::default(),
         }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn leave(&self) -> &Leave {
+        &self.leave
+    }
+
+    /// How long it may take to answer.
+    pub(super) fn patience(&self) -> Duration {
+        self.settings.request
     }
 
     pub(crate) fn handshake(&self) -> Duration {
@@ -129,7 +145,7 @@ impl Server {
     async fn open(&self, runtime: &Runtime, way: Way) -> Result<(Link, Option<Life>), Fault> {
         if let Reached::Address(_) = &self.settings.reached {
             let line = runtime.server_line(&self.name)?;
-            let link = Link::open_line(line, self.settings.handshake).await;
+            let link = Link::open_line(line, self.leave.capabilities(), self.settings.handshake).await;
             return Ok((link.map_err(|trouble| self.fault(trouble))?, None));
         }
         let (runtime, name) = (runtime.clone(), self.name.clone());
@@ -141,7 +157,8 @@ impl Server {
             (Ok(read), Ok(write)) => (read, write),
             (Err(error), _) | (_, Err(error)) => return Err(self.not_started(&error.to_string())),
         };
-        match Link::open(Peer::over(read, write), way, self.settings.handshake).await {
+        let can = self.leave.capabilities();
+        match Link::open(Peer::over(read, write), way, &can, self.settings.handshake).await {
             Ok(link) => Ok((link, Some(companion.life))),
             Err(Trouble::Gone) => {
                 let how = last_words(Some(&mut companion.life)).await;
@@ -308,22 +325,11 @@ impl Server {
         cx: &Cx,
     ) -> Result<Value, Fault> {
         let link = self.link().clone().ok_or_else(|| self.unavailable())?;
-        let (steps, mut heard) = mpsc::channel(16);
+        let can = self.leave.of_call(&cx.caller_can());
         Handle::current().block_on(async {
             self.want_remarks(&link, cx.hears(), &mut params).await;
-            let asked = link.ask_telling(method, params, repeated, self.settings.request, Some(steps));
-            let mut answer = std::pin::pin!(asked);
-            loop {
-                tokio::select! {
-                    biased;
-                    answer = &mut answer => return answer.map_err(|trouble| self.fault(trouble)),
-                    Some(said) = heard.recv() => match said {
-                        Said::Step(step) => cx.progress(step.done, step.total, step.message),
-                        Said::Remark(remark) => cx.remark(remark),
-                    },
-                    () = raised(cx.stop_flag()) => cx.check()?,
-                }
-            }
+            let wanted = Wanted { method, params, mirrored: repeated, can: &can };
+            Talk::new(self, &link, cx, &can).to_the_end(wanted).await
         })
     }
 
@@ -365,7 +371,7 @@ impl Server {
         Fault::failed("not_started", message, "Try again.").retryable()
     }
 
-    fn fault(&self, trouble: Trouble) -> Fault {
+    pub(super) fn fault(&self, trouble: Trouble) -> Fault {
         let name = &self.name;
         match trouble {
             Trouble::Gone => Fault::failed(
@@ -435,11 +441,5 @@ async fn next(news: &mut Option<broadcast::Receiver<String>>) -> Option<String> 
             Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return pending().await,
         }
-    }
-}
-
-async fn raised(stop: &StopFlag) {
-    while !stop.is_raised() {
-        sleep(GLANCE).await;
     }
 }

@@ -12,18 +12,26 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
-use tokio::{runtime::Handle, sync::mpsc, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc,
+    time::{sleep, timeout},
+};
 use toolgate_guard::json::{self as strict, Limits};
 use toolgate_runtime::{ServerLine, egress::Streamed};
 
 use super::{
     events::Events,
-    handshake::{Era, Greeting, MODERN, hello, legacy, modern, speaks_modern},
-    peer::{MOST_LINE, Said, Trouble, answer_in, remark_in, step_in},
+    handshake::{Era, Greeting, MODERN, hello, legacy, modern, says_modern, speaks_modern},
+    peer::{MOST_LINE, Query, Said, Trouble, answer_in, remark_in, reply, step_in},
     policy,
 };
 
 const LIMITS: Limits = Limits { bytes: MOST_LINE, depth: 72 };
+/// How often the stream of one answer is taken up again, and what pause before that is kept.
+const MOST_STREAMS: usize = 20;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a server may take to be told something.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -35,6 +43,8 @@ pub(crate) struct Web {
     /// What a server of the old era calls our conversation.
     session: Mutex<Option<String>>,
     patience: Duration,
+    /// What a server of the old era may ask for.
+    can: Value,
 }
 
 /// A header that repeats an argument, so that whoever stands between need not read the body: where the argument is, and the
@@ -42,8 +52,8 @@ pub(crate) struct Web {
 pub(crate) type Repeated = (Vec<String>, String);
 
 impl Web {
-    pub(crate) fn new(line: ServerLine, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { line, next: AtomicU64::new(1), session: Mutex::default(), patience })
+    pub(crate) fn new(line: ServerLine, can: Value, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { line, next: AtomicU64::new(1), session: Mutex::default(), patience, can })
     }
 
     pub(crate) fn target(&self) -> String {
@@ -52,8 +62,15 @@ impl Web {
 
     /// Finds out how to speak to it.
     pub(crate) async fn greet(self: &Arc<Self>) -> Result<Greeting, Trouble> {
-        let asked = self.send(Era::Modern, "server/discover", Era::Modern.params(Map::new()), &[], None);
-        match timeout(self.patience, asked).await {
+        let discover = || {
+            let params = Era::Modern.params(Map::new(), &json!({}));
+            timeout(self.patience, self.send(Era::Modern, "server/discover", params, &[], None))
+        };
+        let told = match discover().await {
+            Ok(Err(trouble)) if says_modern(&trouble) => discover().await,
+            told => told,
+        };
+        match told {
             Ok(Ok(told)) if speaks_modern(&told) => Ok(modern(&told)),
             // Nobody is there, or nobody may be asked: another question is no help.
             Ok(Err(trouble @ Trouble::Failed(_))) => Err(trouble),
@@ -63,7 +80,7 @@ impl Web {
 
     async fn initialize(self: &Arc<Self>) -> Result<Greeting, Trouble> {
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let asked = self.send(Era::Legacy(""), "initialize", hello(), &[], None);
+        let asked = self.send(Era::Legacy(""), "initialize", hello(&self.can), &[], None);
         let told = timeout(self.patience, asked).await.unwrap_or(Err(Trouble::TimedOut(self.patience)))?;
         let greeting = legacy(&told)?;
         self.tell(greeting.era, json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
@@ -179,7 +196,8 @@ impl Web {
         }
     }
 
-    /// Reads messages until the answer is among them. What the server asks on the way is answered by policy.
+    /// Reads messages until the answer is among them. A stream of the old era that ends before is taken up again where it
+    /// ended, if its events have names.
     async fn read_events(
         self: &Arc<Self>,
         era: Era,
@@ -188,37 +206,58 @@ impl Web {
         steps: Option<&mpsc::Sender<Said>>,
     ) -> Result<Value, Trouble> {
         let mut events = Events::default();
-        while let Some(piece) = reply.piece().await.map_err(Trouble::Failed)? {
-            for data in events.take(&piece) {
-                let Ok(Value::Object(fields)) = strict::read(&data, &LIMITS) else { continue };
-                let method = fields.get("method").and_then(Value::as_str).map(str::to_owned);
-                match (method.as_deref(), fields.get("id")) {
-                    (None, Some(told)) if *told == json!(id) => return answer_in(fields),
-                    (Some("notifications/progress"), None) => {
-                        let step = fields.get("params").and_then(step_in).filter(|(token, _)| *token == id);
-                        if let (Some(steps), Some((_, step))) = (steps, step) {
-                            let _ = steps.try_send(Said::Step(step));
-                        }
+        for _ in 0..=MOST_STREAMS {
+            while let Some(piece) = reply.piece().await.map_err(Trouble::Failed)? {
+                for data in events.take(&piece) {
+                    let Ok(Value::Object(fields)) = strict::read(&data, &LIMITS) else { continue };
+                    match (fields.get("method").and_then(Value::as_str), fields.get("id")) {
+                        (None, Some(told)) if *told == json!(id) => return answer_in(fields),
+                        (Some(method), Some(asked)) => self.take_query(era, asked, method, &fields, steps).await,
+                        (Some(method), None) => hear(id, method, &fields, steps),
+                        (None, _) => {}
                     }
-                    // What is said in the answer to a request is about that request.
-                    (Some("notifications/message"), None) => {
-                        if let (Some(steps), Some(remark)) = (steps, fields.get("params").and_then(remark_in)) {
-                            let _ = steps.try_send(Said::Remark(remark));
-                        }
-                    }
-                    (Some(method), Some(asked)) => {
-                        let mut answer = policy::answer(method).unwrap_or_else(|error| json!({ "error": error }));
-                        (answer["jsonrpc"], answer["id"]) = (json!("2.0"), asked.clone());
-                        self.tell(era, answer).await;
-                    }
-                    _ => {}
+                }
+                if events.held() > MOST_LINE {
+                    return Err(Trouble::Unusable(format!("it is longer than {MOST_LINE} bytes")));
                 }
             }
-            if events.held() > MOST_LINE {
-                return Err(Trouble::Unusable(format!("it is longer than {MOST_LINE} bytes")));
+            let Some(last) = events.last_id().filter(|_| era != Era::Modern) else { break };
+            let mut headers = self.headers(era);
+            headers.push(("Last-Event-ID".to_owned(), last));
+            sleep(events.pause().clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
+            events = events.again();
+            reply = self.line.listen(headers, FOR_EVER).await.map_err(Trouble::Failed)?;
+            if reply.status() != 200 {
+                break;
             }
         }
         Err(Trouble::Unusable("its stream ended before the answer".to_owned()))
+    }
+
+    /// A request of the server in the answer to one of ours: it is about that one.
+    async fn take_query(
+        &self,
+        era: Era,
+        asked: &Value,
+        method: &str,
+        fields: &Map<String, Value>,
+        steps: Option<&mpsc::Sender<Said>>,
+    ) {
+        if method == "ping" {
+            return self.reply(era, asked, Ok(json!({}))).await;
+        }
+        let params = fields.get("params").cloned().unwrap_or_else(|| json!({}));
+        let query = Query { id: asked.clone(), method: method.to_owned(), params };
+        let is_taken =
+            policy::is_question(method) && steps.is_some_and(|steps| steps.try_send(Said::Query(query)).is_ok());
+        if !is_taken {
+            self.reply(era, asked, Err(policy::unknown_method())).await;
+        }
+    }
+
+    /// Answers a request of the server.
+    pub(crate) async fn reply(&self, era: Era, asked: &Value, answer: Result<Value, Value>) {
+        self.tell(era, reply(asked, answer)).await;
     }
 
     /// Tells the server something. Whether it listens is its own affair.
@@ -230,6 +269,20 @@ impl Web {
         if let Err(fault) = self.line.post(headers, message.to_string().into_bytes(), TELL).await {
             tracing::debug!(%fault, "a server could not be told something");
         }
+    }
+}
+
+/// What a server says on the way to the answer of request `id`.
+fn hear(id: u64, method: &str, fields: &Map<String, Value>, steps: Option<&mpsc::Sender<Said>>) {
+    let params = fields.get("params").unwrap_or(&Value::Null);
+    let said = match method {
+        "notifications/progress" => step_in(params).filter(|(token, _)| *token == id).map(|(_, step)| Said::Step(step)),
+        // What is said in the answer to a request is about that request.
+        "notifications/message" => remark_in(params).map(Said::Remark),
+        _ => None,
+    };
+    if let (Some(steps), Some(said)) = (steps, said) {
+        let _ = steps.try_send(said);
     }
 }
 

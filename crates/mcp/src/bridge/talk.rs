@@ -1,0 +1,229 @@
+//! One conversation with a server about one call: what is asked of it, and what it asks back.
+//!
+//! Servers of both eras have questions to whoever called. One of the old era asks while it works, and is answered; one of the
+//! new era answers with its questions, and is asked again with the answers. Either way it is [`policy`] that says what may be
+//! asked, and whoever called who is asked: a server of one era serves clients of the other.
+
+use std::{
+    pin::{Pin, pin},
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use serde_json::{Map, Value, json};
+use tokio::{sync::mpsc, time::sleep};
+use toolgate_contract::{Asked, Fault};
+use toolgate_runtime::tools::{Cx, Inquiry, Replies, StopFlag};
+
+use super::{
+    handshake::Era,
+    link::{Link, Told, Wanted},
+    peer::{Query, Said, Trouble},
+    policy::{self, Leave},
+    server::Server,
+};
+
+/// How often a server may answer a call with questions, and how many it may ask in all.
+const MOST_ROUNDS: usize = 8;
+const MOST_QUESTIONS: usize = 32;
+/// What is heard of a call before somebody listens.
+const UNHEARD: usize = 64;
+/// What a question is called that has no name.
+const QUESTION: &str = "question";
+/// Longer than anybody waits: how long a call may take is looked after here, where it is known who is waited for.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+/// How often a call looks whether it is still wanted.
+const GLANCE: Duration = Duration::from_millis(20);
+/// Numbers of errors: a client that lacks something, a request that makes no sense, a person or model that does not answer.
+const MISSING_CAPABILITY: i64 = -32021;
+const INVALID_REQUEST: i64 = -32600;
+const NOT_ANSWERED: i64 = -1;
+
+/// One conversation about one call.
+pub(super) struct Talk<'a> {
+    server: &'a Server,
+    link: &'a Link,
+    cx: &'a Cx,
+    /// What whoever called can be asked by this server.
+    can: &'a Value,
+    /// Of the time the server has, what is left; while somebody else is asked it stands still.
+    left: Duration,
+    /// Questions so far.
+    asked: usize,
+}
+
+/// An answer for a server of the old era that is waited for.
+type Answering<'a> = Pin<Box<dyn Future<Output = (Value, Result<Value, Value>)> + Send + 'a>>;
+
+impl<'a> Talk<'a> {
+    pub(super) fn new(server: &'a Server, link: &'a Link, cx: &'a Cx, can: &'a Value) -> Self {
+        Self { server, link, cx, can, left: server.patience(), asked: 0 }
+    }
+
+    /// Asks until there is a whole answer.
+    pub(super) async fn to_the_end(mut self, wanted: Wanted<'_>) -> Result<Value, Fault> {
+        let mut brought = Map::new();
+        for _ in 0..MOST_ROUNDS {
+            let mut wanted = wanted.clone();
+            wanted.params.append(&mut brought);
+            match self.one_round(wanted).await? {
+                Told::Whole(answer) => return Ok(answer),
+                Told::Asks { requests, state } => {
+                    let answers = self.answers(requests).await?;
+                    brought.extend(answers.map(|answers| ("inputResponses".to_owned(), answers)));
+                    // It is the server's, and means nothing here: what was not given is not given back.
+                    brought.extend(state.map(|state| ("requestState".to_owned(), state)));
+                }
+            }
+        }
+        Err(self.too_much())
+    }
+
+    /// Asks once. What a server of the old era wants to know on the way is asked while it waits.
+    async fn one_round(&mut self, wanted: Wanted<'_>) -> Result<Told, Fault> {
+        let (ears, mut heard) = mpsc::channel(UNHEARD);
+        let mut answer = pin!(self.link.ask_for(wanted, FOR_EVER, Some(ears)));
+        let mut open: FuturesUnordered<Answering<'a>> = FuturesUnordered::new();
+        loop {
+            let (since, waits) = (Instant::now(), !open.is_empty());
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer.map_err(|trouble| self.fault(trouble)),
+                Some((query, reply)) = open.next() => self.link.reply(&query, reply).await,
+                Some(said) = heard.recv() => match said {
+                    Said::Step(step) => self.cx.progress(step.done, step.total, step.message),
+                    Said::Remark(remark) => self.cx.remark(remark),
+                    Said::Query(query) => {
+                        self.asked += 1;
+                        open.push(self.answer(query));
+                    }
+                },
+                () = sleep(self.left), if !waits => {
+                    return Err(self.fault(Trouble::TimedOut(self.server.patience())));
+                }
+                () = raised(self.cx.stop_flag()) => self.cx.check()?,
+            }
+            if !waits {
+                self.left = self.left.saturating_sub(since.elapsed());
+            }
+        }
+    }
+
+    /// The answer to a question of a server of the old era.
+    fn answer(&self, query: Query) -> Answering<'a> {
+        let Query { id, method, params } = query;
+        let cx = self.cx;
+        let admitted = match (self.link.greeting().era, self.asked > MOST_QUESTIONS) {
+            // One of the new era asks with its answer.
+            (Era::Modern, _) => Err(policy::unknown_method()),
+            (Era::Legacy(_), true) => {
+                Err(json!({ "code": INVALID_REQUEST, "message": "there were too many questions" }))
+            }
+            (Era::Legacy(_), false) => {
+                let admitted = self.server.leave().admit(self.can, QUESTION, &method, &params);
+                admitted.map_err(|refusal| {
+                    cx.note_asked(noted(&method, refusal.code));
+                    refusal.error()
+                })
+            }
+        };
+        Box::pin(async move {
+            let inquiry = match admitted {
+                Ok(inquiry) => inquiry,
+                Err(error) => return (id, Err(error)),
+            };
+            let replied = cx.ask(vec![inquiry.clone()]).await;
+            let answer = replied.and_then(|replies| checked(cx, &inquiry, &replies));
+            (id, answer.map_err(|fault| not_answered(cx, &method, &fault)))
+        })
+    }
+
+    /// The answers to questions of a server of the new era; none where it has none and only wants to be asked again.
+    async fn answers(&mut self, requests: Map<String, Value>) -> Result<Option<Value>, Fault> {
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        self.asked += requests.len();
+        if self.asked > MOST_QUESTIONS {
+            return Err(self.too_much());
+        }
+        let mut inquiries = Vec::new();
+        for (key, request) in &requests {
+            let method = request["method"].as_str().unwrap_or_default();
+            let admitted = self.server.leave().admit(self.can, key, method, &request["params"]);
+            inquiries.push(admitted.map_err(|refusal| {
+                self.cx.note_asked(noted(method, refusal.code));
+                Fault::from(refusal)
+            })?);
+        }
+        let mut asked = self.cx.ask(inquiries.clone());
+        let replied = loop {
+            tokio::select! {
+                biased;
+                replied = &mut asked => break replied,
+                () = raised(self.cx.stop_flag()) => self.cx.check()?,
+            }
+        };
+        let replies = replied.inspect_err(|fault| {
+            inquiries.iter().for_each(|inquiry| self.cx.note_asked(noted(&inquiry.method, &fault.code)));
+        })?;
+        let mut answers = Map::new();
+        for inquiry in &inquiries {
+            answers.insert(inquiry.key.clone(), checked(self.cx, inquiry, &replies)?);
+        }
+        Ok(Some(answers.into()))
+    }
+
+    fn fault(&self, trouble: Trouble) -> Fault {
+        match &trouble {
+            Trouble::Refused { code: MISSING_CAPABILITY, data, .. } => self.lacks(data),
+            _ => self.server.fault(trouble),
+        }
+    }
+
+    /// A server that wants what the client has not, or what it may not ask.
+    fn lacks(&self, data: &Value) -> Fault {
+        let (name, needed, can) = (self.server.name(), Leave::needed(data), self.cx.caller_can());
+        let lacking = needed.iter().filter(|(kind, _)| can.get(kind.as_str()).is_none());
+        let lacking: Map<String, Value> = lacking.map(|(kind, value)| (kind.clone(), value.clone())).collect();
+        let names = |map: &Map<String, Value>| map.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        if lacking.is_empty() {
+            let message = format!("server `{name}` has to ask for {}, which it may not", names(&needed));
+            return Fault::refused("may_not_ask", message, "Ask the operator to list it under `may_ask`.");
+        }
+        let message = format!("server `{name}` has to ask for {}, which this client has not", names(&lacking));
+        self.cx.caller_lacks(lacking.into());
+        Fault::refused("client_cannot", message, "Use a client that can, or another tool.")
+    }
+
+    fn too_much(&self) -> Fault {
+        let message = format!("server `{}` asks on and on and gives no answer", self.server.name());
+        Fault::failed("asks_without_end", message, "Report this to who runs the server.")
+    }
+}
+
+/// The reply to a question, if it is an answer; that it was asked is noted.
+fn checked(cx: &Cx, inquiry: &Inquiry, replies: &Replies) -> Result<Value, Fault> {
+    let answer = policy::answer(inquiry, replies.get(&inquiry.key).unwrap_or(&Value::Null));
+    if let Ok(answer) = &answer {
+        cx.note_asked(noted(&inquiry.method, &policy::how(answer)));
+    }
+    answer
+}
+
+/// What a server of the old era is told where nobody answered; that it asked is noted.
+fn not_answered(cx: &Cx, method: &str, fault: &Fault) -> Value {
+    cx.note_asked(noted(method, &fault.code));
+    json!({ "code": NOT_ANSWERED, "message": fault.message, "data": { "code": fault.code } })
+}
+
+fn noted(method: &str, how: &str) -> Asked {
+    let method = if policy::is_question(method) { method } else { "unknown" };
+    Asked { method: method.to_owned(), how: how.to_owned() }
+}
+
+async fn raised(stop: &StopFlag) {
+    while !stop.is_raised() {
+        sleep(GLANCE).await;
+    }
+}

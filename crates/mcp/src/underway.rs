@@ -1,0 +1,227 @@
+//! A call that is under way, whoever listens to it at the moment: what it reports, what it asks, how it ends.
+//!
+//! Other servers have questions to whoever calls their tools. In older revisions the client is asked by a request while its
+//! call waits. From 2026-07-28 on the call is answered with the questions and waits by itself, and the client calls again
+//! with the answers: then it is listened to from there. A call that is dropped is cancelled.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::try_join_all;
+use rmcp::{
+    RoleServer,
+    model::{CustomRequest, InputResponses, ServerRequest},
+    service::{Peer, RequestContext, ServiceError},
+};
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use toolgate_contract::{Call, Fault, Outcome};
+use toolgate_runtime::{
+    Runtime, Watch,
+    tools::{Caller, Inquiry, Replies, Replying},
+};
+
+use crate::{
+    ask::Way,
+    bridge::policy,
+    progress::{Hearing, Reports, reports},
+};
+
+/// A call that is under way.
+pub(crate) struct UnderWay {
+    ended: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    rounds: mpsc::Receiver<Round>,
+    /// The one that waits for answers.
+    open: Option<Round>,
+    reports: Reports,
+    lacks: Arc<Mutex<Option<Value>>>,
+    cancel: CancellationToken,
+}
+
+/// Questions that are asked together.
+struct Round {
+    inquiries: Vec<Inquiry>,
+    answer: oneshot::Sender<Result<Replies, Fault>>,
+}
+
+/// Why nobody listens any more.
+pub(crate) enum Paused {
+    /// The call has ended.
+    Ended(Box<Outcome>),
+    /// It asks this, and waits.
+    Asks(Map<String, Value>),
+}
+
+impl UnderWay {
+    /// Starts a call of a client that can do this.
+    pub(crate) fn start(runtime: &Runtime, call: Call, can: Value, hold: Duration) -> Self {
+        let (sender, rounds) = mpsc::channel(1);
+        let (sink, reports) = reports();
+        let (lacks, cancel) = (Arc::default(), CancellationToken::new());
+        let client = Client { can, rounds: sender, lacks: Arc::clone(&lacks) };
+        let watch = Watch {
+            cancel: cancel.clone(),
+            progress: Some(sink),
+            caller: Some(Arc::new(client)),
+            hold,
+            ..Watch::default()
+        };
+        let runtime = runtime.clone();
+        let ended = Box::pin(async move { runtime.invoke(call, watch).await });
+        Self { ended, rounds, open: None, reports, lacks, cancel }
+    }
+
+    /// Listens for a request of its client, which may have brought answers with it: they are for the first questions there
+    /// are, if they fit all of them.
+    pub(crate) async fn listen(
+        &mut self,
+        context: &RequestContext<RoleServer>,
+        way: Way,
+        mut brought: Option<&InputResponses>,
+    ) -> Paused {
+        let mut hearing = Hearing::of(context);
+        loop {
+            if let Some(round) = self.open.take() {
+                match (round.answered(brought.take()), way) {
+                    (Ok(()), _) => {}
+                    (Err(round), Way::Round) => {
+                        let requests = round.requests();
+                        self.open = Some(round);
+                        return Paused::Asks(requests);
+                    }
+                    (Err(round), Way::Request) => {
+                        if let Some(outcome) = self.request(context, &mut hearing, round).await {
+                            return Paused::Ended(outcome.into());
+                        }
+                    }
+                }
+            }
+            tokio::select! {
+                biased;
+                outcome = &mut self.ended => return Paused::Ended(outcome.into()),
+                Some(round) = self.rounds.recv() => self.open = Some(round),
+                () = context.ct.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
+                Some(progress) = hearing.due(&mut self.reports) => hearing.tell(progress).await,
+            }
+        }
+    }
+
+    /// Asks the client by requests, while the call goes on; how it ended, if it did not wait for the answers.
+    async fn request(
+        &mut self,
+        context: &RequestContext<RoleServer>,
+        hearing: &mut Hearing<'_>,
+        round: Round,
+    ) -> Option<Outcome> {
+        let Round { inquiries, mut answer } = round;
+        let mut asked = std::pin::pin!(ask(&context.peer, inquiries));
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut self.ended => return Some(outcome),
+                replies = &mut asked => {
+                    // Whoever asked may have ended.
+                    let _ = answer.send(replies);
+                    return None;
+                }
+                () = answer.closed() => return None,
+                () = context.ct.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
+                Some(progress) = hearing.due(&mut self.reports) => hearing.tell(progress).await,
+            }
+        }
+    }
+
+    /// What the client would have to be able to do, where the call failed for that.
+    pub(crate) fn lacks(&self) -> Option<Value> {
+        self.lacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Cancels it, and waits until its end is recorded.
+    pub(crate) async fn end(self) {
+        self.cancel.cancel();
+        drop((self.rounds, self.open));
+        self.ended.await;
+    }
+}
+
+impl std::fmt::Debug for UnderWay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UnderWay").field("asks", &self.open.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Round {
+    /// Passes the answers on, if there is one that fits for every question.
+    fn answered(self, brought: Option<&InputResponses>) -> Result<(), Self> {
+        let fitting = |inquiry: &Inquiry| {
+            let answer = brought?.get(&inquiry.key)?;
+            Some((inquiry.key.clone(), policy::answer(inquiry, answer).ok()?))
+        };
+        match self.inquiries.iter().map(fitting).collect::<Option<BTreeMap<_, _>>>() {
+            Some(replies) => {
+                // Whoever asked may have ended.
+                let _ = self.answer.send(Ok(replies));
+                Ok(())
+            }
+            None => Err(self),
+        }
+    }
+
+    fn requests(&self) -> Map<String, Value> {
+        let request = |inquiry: &Inquiry| json!({ "method": inquiry.method, "params": inquiry.params });
+        self.inquiries.iter().map(|inquiry| (inquiry.key.clone(), request(inquiry))).collect()
+    }
+}
+
+/// One request for each question.
+async fn ask(peer: &Peer<RoleServer>, inquiries: Vec<Inquiry>) -> Result<Replies, Fault> {
+    let one = async |Inquiry { key, method, params }: Inquiry| {
+        let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
+        match peer.send_request(request).await {
+            Ok(answer) => Ok((key, serde_json::to_value(answer).unwrap_or_default())),
+            Err(error) => Err(not_answered(&error)),
+        }
+    };
+    Ok(try_join_all(inquiries.into_iter().map(one)).await?.into_iter().collect())
+}
+
+fn not_answered(error: &ServiceError) -> Fault {
+    let said = match error {
+        ServiceError::McpError(error) => error.message.chars().take(200).collect(),
+        _ => "it is gone".to_owned(),
+    };
+    let message = format!("the client has no answer to the tool's question: {said}");
+    Fault::failed("not_answered", message, "Answer the question, or do without this tool.")
+}
+
+/// The client of a call, as the call sees it.
+struct Client {
+    can: Value,
+    rounds: mpsc::Sender<Round>,
+    lacks: Arc<Mutex<Option<Value>>>,
+}
+
+impl Caller for Client {
+    fn can(&self) -> Value {
+        self.can.clone()
+    }
+
+    fn ask(&self, inquiries: Vec<Inquiry>) -> Replying {
+        let (answer, answered) = oneshot::channel();
+        let rounds = self.rounds.clone();
+        Box::pin(async move {
+            let gone = || Fault::failed("not_answered", "the client is gone", "Call again if it is still wanted.");
+            rounds.send(Round { inquiries, answer }).await.map_err(|_| gone())?;
+            answered.await.unwrap_or_else(|_| Err(gone()))
+        })
+    }
+
+    fn lacks(&self, needed: Value) {
+        *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = Some(needed);
+    }
+}
