@@ -329,8 +329,14 @@ fn told(problem: &Problem) -> Value {
     }
 }
 
-/// What a server is, and what it can do to this machine.
+/// What a server is, and what it can do to this machine and to whoever calls.
 fn about(server: &Server) -> String {
+    let asks: Vec<&str> = server.may_ask.iter().map(|ask| ask.as_str()).collect();
+    let asks = if asks.is_empty() { "nothing".to_owned() } else { asks.join(", ") };
+    format!("{}  may ask    {asks}\n", reached(server))
+}
+
+fn reached(server: &Server) -> String {
     let list = |words: &[String]| if words.is_empty() { "nobody".to_owned() } else { words.join(", ") };
     match &server.reached {
         Reached::Program(program) => {
