@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -19,6 +20,7 @@ use axum::{
 };
 use http_body_util::BodyExt as _;
 use rmcp::{
+    ServerHandler,
     model::{ClientRequest, JsonRpcMessage, ServerJsonRpcMessage},
     transport::{StreamableHttpServerConfig, StreamableHttpService},
 };
@@ -40,7 +42,7 @@ use crate::{
 
 /// Bytes of one request.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
-/// Requests of one agent that are answered at once, its streams among them.
+/// Requests of one caller that are answered at once, its streams among them.
 const MOST_AT_ONCE: usize = 256;
 /// How often somebody looks for sessions that are over.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -57,24 +59,46 @@ const SESSION: &str = "mcp-session-id";
 ///
 /// Outside of a Tokio runtime.
 pub fn http(edge: impl Into<Edge>, stop: CancellationToken) -> Router {
-    let doors = Doors(Arc::new(Inner { edge: edge.into(), stop: stop.clone(), doors: Mutex::default() }));
-    tokio::spawn(tend(doors.clone(), stop));
-    Router::new().fallback(answer).with_state(doors)
+    let agents = Agents { edge: edge.into(), doors: Doors::open(stop) };
+    Router::new().fallback(answer).with_state(agents)
 }
 
-async fn answer(State(doors): State<Doors>, Extension(by): Extension<Principal>, request: Request) -> Response {
+async fn answer(State(agents): State<Agents>, Extension(by): Extension<Principal>, request: Request) -> Response {
     let Principal::Agent(agent) = by else {
         let fault = Fault::refused("not_allowed", "MCP is for agents", "Use an agent's token.");
         return told(StatusCode::FORBIDDEN, &fault);
     };
-    match doors.of(agent) {
+    match agents.door(agent) {
         Ok(door) => door.answer(request).await,
         Err(fault) => told(StatusCode::FORBIDDEN, &fault),
     }
 }
 
+/// Where agents come in.
+#[derive(Clone)]
+struct Agents {
+    edge: Edge,
+    doors: Doors<AgentName, Server>,
+}
+
+impl Agents {
+    fn door(&self, agent: AgentName) -> Result<Arc<Door<Server>>, Fault> {
+        if let Some(door) = self.doors.find(&agent) {
+            return Ok(door);
+        }
+        // A token outlives the agent it was made for; only those the config names get a door.
+        self.edge.runtime.definitions(&agent)?;
+        let shared = Shared::new(self.edge.clone(), agent.clone());
+        Ok(self.doors.of(agent, move || Server::new(shared.clone())))
+    }
+}
+
 /// Closes sessions that are over, and in the end all of them.
-async fn tend(doors: Doors, stop: CancellationToken) {
+async fn tend<K, S>(doors: Doors<K, S>, stop: CancellationToken)
+where
+    K: Hash + Eq + Send + 'static,
+    S: ServerHandler,
+{
     loop {
         let over = tokio::select! {
             () = stop.cancelled() => true,
@@ -92,45 +116,59 @@ async fn tend(doors: Doors, stop: CancellationToken) {
     }
 }
 
-/// A door for each agent that came.
-#[derive(Clone)]
-struct Doors(Arc<Inner>);
+/// A door for each who came.
+pub(crate) struct Doors<K, S>(Arc<Inner<K, S>>);
 
-struct Inner {
-    edge: Edge,
+struct Inner<K, S> {
     stop: CancellationToken,
-    doors: Mutex<HashMap<AgentName, Arc<Door>>>,
+    doors: Mutex<HashMap<K, Arc<Door<S>>>>,
 }
 
-impl Doors {
-    fn of(&self, agent: AgentName) -> Result<Arc<Door>, Fault> {
-        if let Some(door) = self.doors().get(&agent) {
-            return Ok(door.clone());
-        }
-        // A token outlives the agent it was made for; only those the config names get a door.
-        self.0.edge.runtime.definitions(&agent)?;
-        let made = Arc::new(Door::new(self.0.edge.clone(), agent.clone(), &self.0.stop));
-        Ok(self.doors().entry(agent).or_insert(made).clone())
+impl<K, S> Clone for Doors<K, S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K, S> Doors<K, S>
+where
+    K: Hash + Eq + Send + 'static,
+    S: ServerHandler,
+{
+    /// No doors yet. Outside of a Tokio runtime this panics.
+    pub(crate) fn open(stop: CancellationToken) -> Self {
+        let doors = Self(Arc::new(Inner { stop: stop.clone(), doors: Mutex::default() }));
+        tokio::spawn(tend(doors.clone(), stop));
+        doors
     }
 
-    fn all(&self) -> Vec<Arc<Door>> {
+    pub(crate) fn find(&self, who: &K) -> Option<Arc<Door<S>>> {
+        self.doors().get(who).cloned()
+    }
+
+    /// Their door; `make` makes what they speak to there, once for each session or request.
+    pub(crate) fn of(&self, who: K, make: impl Fn() -> S + Send + Sync + 'static) -> Arc<Door<S>> {
+        self.doors().entry(who).or_insert_with(|| Arc::new(Door::new(&self.0.stop, make))).clone()
+    }
+
+    fn all(&self) -> Vec<Arc<Door<S>>> {
         self.doors().values().cloned().collect()
     }
 
-    fn doors(&self) -> MutexGuard<'_, HashMap<AgentName, Arc<Door>>> {
+    fn doors(&self) -> MutexGuard<'_, HashMap<K, Arc<Door<S>>>> {
         self.0.doors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where one agent comes in.
-struct Door {
-    service: StreamableHttpService<Server, Sessions>,
+/// Where one of them comes in.
+pub(crate) struct Door<S> {
+    service: StreamableHttpService<S, Sessions>,
     sessions: Arc<Sessions>,
     slots: Arc<Semaphore>,
 }
 
-impl Door {
-    fn new(edge: Edge, agent: AgentName, stop: &CancellationToken) -> Self {
+impl<S: ServerHandler> Door<S> {
+    fn new(stop: &CancellationToken, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
         let sessions = Arc::new(Sessions::new());
         // Who may ask, and under which name, was settled by whoever mounted this.
         let config = StreamableHttpServerConfig::default()
@@ -138,15 +176,13 @@ impl Door {
             .with_json_response(true)
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(stop.child_token());
-        let shared = Shared::new(edge, agent);
-        let make = move || Ok(Server::new(shared.clone()));
-        let service = StreamableHttpService::new(make, sessions.clone(), config);
+        let service = StreamableHttpService::new(move || Ok(make()), sessions.clone(), config);
         Self { service, sessions, slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
     }
 
-    async fn answer(&self, request: Request) -> Response {
+    pub(crate) async fn answer(&self, request: Request) -> Response {
         let Ok(slot) = self.slots.clone().try_acquire_owned() else {
-            let message = format!("{MOST_AT_ONCE} requests of this agent are being answered");
+            let message = format!("{MOST_AT_ONCE} requests of this caller are being answered");
             let fault = Fault::refused("too_many_at_once", message, "Wait for one of them, then try again.");
             return told(StatusCode::TOO_MANY_REQUESTS, &fault);
         };
@@ -188,7 +224,7 @@ impl Door {
             if begins && !self.sessions.make_room().await {
                 let fault = Fault::refused(
                     "too_many_sessions",
-                    "every session this agent may have is in use",
+                    "every session this caller may have is in use",
                     "Close one of them, then try again.",
                 );
                 return told(StatusCode::TOO_MANY_REQUESTS, &fault);
@@ -226,7 +262,7 @@ fn refused(refusal: Refusal) -> Response {
     json_answer(StatusCode::BAD_REQUEST, &json!(reply))
 }
 
-fn told(status: StatusCode, fault: &Fault) -> Response {
+pub(crate) fn told(status: StatusCode, fault: &Fault) -> Response {
     json_answer(status, &json!({ "code": fault.code, "message": fault.message, "remedy": fault.remedy }))
 }
 

@@ -15,6 +15,7 @@ pub mod bridge;
 mod changes;
 mod http;
 mod lines;
+pub mod manage;
 mod message;
 mod present;
 mod progress;

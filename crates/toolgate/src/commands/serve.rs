@@ -21,15 +21,17 @@ use crate::{problem::Problem, setup, setup::Place, show};
 /// Where the console is unless somebody says otherwise.
 const CONSOLE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7433);
 
-/// Where MCP is on the console's port.
+/// Where MCP is on the console's port, for agents and for people.
 const MCP: &str = "/mcp";
+const MANAGE: &str = "/manage/mcp";
 
 /// Serve the tools to an MCP client, and the console to people
 ///
 /// With no config it starts safe and useful: one agent, `default`, at level standard, in the current directory. When
 /// standard input is a pipe it speaks MCP there; on a terminal it prints what to paste into an MCP client and serves the
-/// console: an HTTP API, a page on which people watch calls and answer questions, and MCP over HTTP at `/mcp`, for agents
-/// with a token. The link to log in is printed once.
+/// console: an HTTP API, a page on which people watch calls and answer questions, MCP over HTTP at `/mcp`, for agents
+/// with a token, and at `/manage/mcp` what people manage all this with, for people with a token. The link to log in is
+/// printed once.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   toolgate serve                                   the console, and what to paste into a client
@@ -127,7 +129,15 @@ impl Serve {
         let url = console.url().to_owned();
         let edge = toolgate_mcp::Edge { runtime: opened.runtime.clone(), console: Some(url.clone()) };
         let mcp = toolgate_mcp::http(edge, stop.clone());
+        let managed = toolgate_mcp::manage::Setup {
+            runtime: opened.runtime.clone(),
+            state: opened.state.clone(),
+            store: opened.store.clone(),
+            data_dir: place.data_dir()?,
+        };
+        let manage = toolgate_mcp::manage::http(managed, stop.clone());
         let console = console.mount(MCP, toolgate_mcp::MAX_BODY, mcp);
+        let console = console.mount_for_people(MANAGE, toolgate_mcp::MAX_BODY, manage);
         if !console.address().ip().is_loopback() {
             tracing::warn!(
                 "the console is reached from other machines, without TLS: put a proxy before it that does it"
@@ -144,7 +154,11 @@ impl Serve {
         let headers = json!({ "Authorization": "Bearer TOKEN" });
         let server = json!({ "type": "http", "url": format!("{url}{MCP}"), "headers": headers });
         let paste = json!({ "mcpServers": { "toolgate": server } });
-        format!("MCP: {url}{MCP}\nToken: toolgate tokens add --agent {}\nClient: {paste}", self.agent)
+        format!(
+            "MCP: {url}{MCP}\nToken: toolgate tokens add --agent {}\nClient: {paste}\nManage: {url}{MANAGE} with a token \
+             of a person: toolgate tokens add --person NAME",
+            self.agent
+        )
     }
 
     /// What a person at a terminal wants to know.
