@@ -1,38 +1,55 @@
-//! When the tools of an agent change, those who listen are told: in the older revisions everybody, from 2026-07-28 on those
+//! When what an agent is shown changes, those who listen are told: in the older revisions everybody, from 2026-07-28 on those
 //! who subscribed.
 
 use std::{
-    sync::{Arc, Weak},
+    future::pending,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use rmcp::{
     RoleServer,
+    model::ResourceUpdatedNotificationParam,
     service::{Peer, SubscriptionContext},
 };
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::{broadcast, watch},
+    time::sleep,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use toolgate_contract::{AgentName, Digest, Fault};
-use toolgate_runtime::Runtime;
+use toolgate_runtime::{News, Runtime};
+
+use crate::offers::Watchings;
 
 /// How often somebody looks for what nothing signals: another process pins a tool, an agent is trusted more or less.
 const LOOK: Duration = Duration::from_secs(2);
 /// How often it is looked whether the other side is still there.
 const THERE: Duration = Duration::from_secs(60);
 
-/// The hash of the list of one agent, as it was last seen.
+/// The hashes of the lists of one agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lists {
+    tools: Digest,
+    prompts: Digest,
+    resources: Digest,
+}
+
+/// The lists of one agent, as they were last seen.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    seen: watch::Sender<Digest>,
+    seen: watch::Sender<Lists>,
     /// Ends the looking with this.
     _gone: DropGuard,
 }
 
 impl Changes {
-    /// Follows the list for as long as somebody has what is returned. It looks only while somebody listens, so the first of
-    /// them may be told of what changed before; nobody misses what changes after they were shown the list.
+    /// Follows the lists for as long as somebody has what is returned. It looks only while somebody listens, so the first of
+    /// them may be told of what changed before; nobody misses what changes after they were shown a list.
     pub(crate) fn follow(runtime: Runtime, agent: AgentName) -> Arc<Self> {
-        let seen = list(&runtime, &agent).unwrap_or_else(|_| Digest::of(b""));
+        let nothing = Digest::of(b"");
+        let seen = Lists::now(&runtime, &agent);
+        let seen = seen.unwrap_or(Lists { tools: nothing, prompts: nothing, resources: nothing });
         let gone = CancellationToken::new();
         let changes = Arc::new(Self { seen: watch::Sender::new(seen), _gone: gone.clone().drop_guard() });
         let follow = follow(Arc::downgrade(&changes), runtime, agent);
@@ -40,7 +57,7 @@ impl Changes {
         changes
     }
 
-    pub(crate) fn listen(&self) -> watch::Receiver<Digest> {
+    pub(crate) fn listen(&self) -> watch::Receiver<Lists> {
         self.seen.subscribe()
     }
 }
@@ -50,10 +67,10 @@ async fn follow(changes: Weak<Changes>, runtime: Runtime, agent: AgentName) {
     loop {
         let Some(held) = changes.upgrade() else { return };
         if held.seen.receiver_count() > 0 {
-            let looked = runtime.trust().look(&agent).await.and_then(|()| list(&runtime, &agent));
+            let looked = runtime.trust().look(&agent).await.and_then(|()| Lists::now(&runtime, &agent));
             match looked {
-                Ok(list) => _ = held.seen.send_if_modified(|seen| std::mem::replace(seen, list) != list),
-                Err(fault) => tracing::debug!(%fault, "the tools of an agent cannot be looked at"),
+                Ok(lists) => _ = held.seen.send_if_modified(|seen| std::mem::replace(seen, lists) != lists),
+                Err(fault) => tracing::debug!(%fault, "the lists of an agent cannot be looked at"),
             }
         }
         drop(held);
@@ -64,19 +81,94 @@ async fn follow(changes: Weak<Changes>, runtime: Runtime, agent: AgentName) {
     }
 }
 
-/// What the list amounts to: every tool by the hash of its definition.
-fn list(runtime: &Runtime, agent: &AgentName) -> Result<Digest, Fault> {
-    let tools = runtime.definitions(agent)?;
-    let lines: Vec<_> = tools.iter().map(|tool| format!("{} {}\n", tool.def.name, tool.digest)).collect();
-    Ok(Digest::of(lines.concat().as_bytes()))
+impl Lists {
+    /// What the lists amount to: every tool by the hash of its definition, everything else by what is said of it. Our own
+    /// prompts follow from the tools.
+    fn now(runtime: &Runtime, agent: &AgentName) -> Result<Self, Fault> {
+        let tools: Vec<String> =
+            runtime.definitions(agent)?.iter().map(|tool| format!("{} {}\n", tool.def.name, tool.digest)).collect();
+        let library = runtime.library(agent)?;
+        let prompts: Vec<String> = library.prompts().map(|prompt| format!("{}\n", prompt.entry)).collect();
+        let readable = library.resources().chain(library.templates());
+        let readable: Vec<String> = readable.map(|entry| format!("{entry}\n")).collect();
+        let hash = |lines: &[&[String]]| Digest::of(lines.concat().concat().as_bytes());
+        Ok(Self { tools: hash(&[&tools]), prompts: hash(&[&tools, &prompts]), resources: hash(&[&readable]) })
+    }
+}
+
+/// Which lists changed, whoever follows them.
+struct Follower {
+    lists: watch::Receiver<Lists>,
+    told: Lists,
+}
+
+/// A list that changed.
+#[derive(Clone, Copy)]
+enum Changed {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+impl Follower {
+    fn of(mut lists: watch::Receiver<Lists>) -> Self {
+        let told = *lists.borrow_and_update();
+        Self { lists, told }
+    }
+
+    /// The lists that are others than they were; none when nobody looks any more.
+    async fn next(&mut self) -> Option<Vec<Changed>> {
+        self.lists.changed().await.ok()?;
+        let (before, now) = (self.told, *self.lists.borrow_and_update());
+        self.told = now;
+        let all = [
+            (Changed::Tools, before.tools != now.tools),
+            (Changed::Prompts, before.prompts != now.prompts),
+            (Changed::Resources, before.resources != now.resources),
+        ];
+        Some(all.into_iter().filter(|(_, changed)| *changed).map(|(list, _)| list).collect())
+    }
+}
+
+/// The next thing that changed and is watched by somebody. Who does not keep up may miss how often.
+async fn next(news: &mut broadcast::Receiver<News>) -> News {
+    loop {
+        match news.recv().await {
+            Ok(news) => return news,
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => pending::<()>().await,
+        }
+    }
 }
 
 /// Tells a client of an older revision until it is gone.
-pub(crate) async fn tell(mut changes: watch::Receiver<Digest>, peer: Peer<RoleServer>) {
+pub(crate) async fn tell(
+    lists: watch::Receiver<Lists>,
+    mut news: broadcast::Receiver<News>,
+    watched: Weak<Mutex<Watchings>>,
+    peer: Peer<RoleServer>,
+) {
+    let mut lists = Follower::of(lists);
     while !peer.is_transport_closed() {
         tokio::select! {
-            changed = changes.changed() => {
-                if changed.is_err() || peer.notify_tool_list_changed().await.is_err() {
+            changed = lists.next() => {
+                let Some(changed) = changed else { return };
+                for list in changed {
+                    let told = match list {
+                        Changed::Tools => peer.notify_tool_list_changed().await,
+                        Changed::Prompts => peer.notify_prompt_list_changed().await,
+                        Changed::Resources => peer.notify_resource_list_changed().await,
+                    };
+                    if told.is_err() {
+                        return;
+                    }
+                }
+            }
+            news = next(&mut news) => {
+                let Some(watched) = watched.upgrade() else { return };
+                let is_watched = watched.lock().unwrap_or_else(PoisonError::into_inner).values().any(|it| it.is(&news));
+                let param = ResourceUpdatedNotificationParam::new(news.uri.to_string());
+                if is_watched && peer.notify_resource_updated(param).await.is_err() {
                     return;
                 }
             }
@@ -86,13 +178,33 @@ pub(crate) async fn tell(mut changes: watch::Receiver<Digest>, peer: Peer<RoleSe
 }
 
 /// Tells somebody who subscribed until they have heard enough.
-pub(crate) async fn serve(mut changes: watch::Receiver<Digest>, subscription: &SubscriptionContext) {
-    let wanted = subscription.accepted().tools_list_changed == Some(true);
+pub(crate) async fn serve(
+    lists: watch::Receiver<Lists>,
+    mut news: broadcast::Receiver<News>,
+    watched: Watchings,
+    subscription: &SubscriptionContext,
+) {
+    let (accepted, sink) = (subscription.accepted(), subscription.sink());
+    let mut lists = Follower::of(lists);
     loop {
         tokio::select! {
             () = subscription.cancelled() => return,
-            changed = changes.changed(), if wanted => {
-                if changed.is_err() || subscription.sink().notify_tool_list_changed().await.is_err() {
+            changed = lists.next() => {
+                let Some(changed) = changed else { return };
+                for list in changed {
+                    let told = match list {
+                        Changed::Tools if accepted.tools_list_changed == Some(true) => sink.notify_tool_list_changed().await,
+                        Changed::Prompts if accepted.prompts_list_changed == Some(true) => sink.notify_prompt_list_changed().await,
+                        Changed::Resources if accepted.resources_list_changed == Some(true) => sink.notify_resource_list_changed().await,
+                        Changed::Tools | Changed::Prompts | Changed::Resources => Ok(()),
+                    };
+                    if told.is_err() {
+                        return;
+                    }
+                }
+            }
+            news = next(&mut news) => {
+                if watched.values().any(|it| it.is(&news)) && sink.notify_resource_updated(&*news.uri).await.is_err() {
                     return;
                 }
             }

@@ -17,6 +17,7 @@ mod http;
 mod lines;
 pub mod manage;
 mod message;
+mod offers;
 mod present;
 mod progress;
 mod prompts;

@@ -32,15 +32,27 @@ pub(crate) fn packed_questions(
     InputRequiredResult::new(None, Some(state)).with_meta(meta)
 }
 
+/// Where the whole of another server's result is that is no result of a tool. It begins like the others.
+const WHOLE: &str = "io.github.toolgate/relayed-whole";
+
+/// The `_meta` of an empty result of ours that has another server's in it.
+pub(crate) fn packed_whole(whole: Value, mut meta: MetaObject) -> MetaObject {
+    meta.0.insert(WHOLE.to_owned(), whole);
+    meta
+}
+
 /// A message with a packed result in it, as it is to be written; none for any other.
 pub(crate) fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
     let JsonRpcMessage::Response(response) = message else { return None };
     let meta = match &response.result {
         ServerResult::CallToolResult(result) => result.meta.as_ref()?,
         ServerResult::InputRequiredResult(result) => result.meta.as_ref()?,
+        ServerResult::GetPromptResult(result) => result.meta.as_ref()?,
+        ServerResult::ReadResourceResult(result) => result.meta.as_ref()?,
+        ServerResult::CompleteResult(result) => result.meta.as_ref()?,
         _ => return None,
     };
-    meta.0.get(RELAYED).or_else(|| meta.0.get(QUESTIONS))?;
+    [RELAYED, QUESTIONS, WHOLE].into_iter().find_map(|key| meta.0.get(key))?;
     unpack(serde_json::to_value(message).ok()?)
 }
 
@@ -64,7 +76,9 @@ pub(crate) fn unpacked_bytes(piece: Bytes) -> Bytes {
 /// The message with the result that is packed into its own, and with what we say about that.
 fn unpack(mut message: Value) -> Option<Value> {
     let result = message.get_mut("result")?;
-    let says_type = result.get("resultType").cloned();
+    // Which era the client is of, and how long it may keep this, is our word.
+    let ours_to_say = ["resultType", "ttlMs", "cacheScope"];
+    let says = ours_to_say.map(|key| result.get(key).cloned().map(|value| (key.to_owned(), value)));
     let mut ours = match result.get_mut("_meta")?.take() {
         Value::Object(ours) => ours,
         _ => return None,
@@ -73,8 +87,14 @@ fn unpack(mut message: Value) -> Option<Value> {
         (result["inputRequests"], result["_meta"]) = (questions, Value::Object(ours));
         return Some(message);
     }
-    ours.remove(RELAYED)?;
-    let Value::Object(mut whole) = result.get_mut("structuredContent")?.take() else { return None };
+    let whole = match ours.remove(WHOLE) {
+        Some(whole) => whole,
+        None => {
+            ours.remove(RELAYED)?;
+            result.get_mut("structuredContent")?.take()
+        }
+    };
+    let Value::Object(mut whole) = whole else { return None };
     let mut meta = match whole.remove("_meta") {
         Some(Value::Object(meta)) => meta,
         _ => Map::new(),
@@ -83,9 +103,8 @@ fn unpack(mut message: Value) -> Option<Value> {
     meta.retain(|key, _| !key.starts_with("io.modelcontextprotocol/"));
     meta.extend(ours);
     whole.insert("_meta".to_owned(), Value::Object(meta));
-    // Which era the client is of is the SDK's word.
-    whole.remove("resultType");
-    whole.extend(says_type.map(|kind| ("resultType".to_owned(), kind)));
+    whole.retain(|key, _| !ours_to_say.contains(&&**key));
+    whole.extend(says.into_iter().flatten());
     *result = Value::Object(whole);
     Some(message)
 }
@@ -93,7 +112,7 @@ fn unpack(mut message: Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::RequestId;
+    use rmcp::model::{ReadResourceResult, RequestId};
 
     /// What becomes of a result, written as a line and as a piece of an answer.
     #[track_caller]
@@ -123,6 +142,21 @@ mod tests {
             json!({ "content": [], "resultType": "x", "structuredContent": [1] }),
             json!({ "content": [], "resultType": "complete", "structuredContent": [1], "_meta": { "ours": 1 } }),
         );
+    }
+
+    #[test]
+    fn what_is_no_result_of_a_tool_leaves_as_it_came_too() {
+        let whole = json!({ "contents": [{ "uri": "a:b", "text": "x", "y": 1 }], "ttlMs": 9_999_999, "cacheScope": "public", "z": [] });
+        let mut result = ReadResourceResult::new(Vec::new());
+        result.meta = Some(packed_whole(whole, MetaObject::new()));
+        result.ttl_ms = Some(0);
+        let message = ServerJsonRpcMessage::response(ServerResult::ReadResourceResult(result), RequestId::Number(7));
+        let expected = json!({ "jsonrpc": "2.0", "id": 7, "result": {
+            "contents": [{ "uri": "a:b", "text": "x", "y": 1 }], "z": [], "ttlMs": 0, "resultType": "complete", "_meta": {},
+        } });
+        assert_eq!(unpacked(&message), Some(expected.clone()));
+        let bytes = unpacked_bytes(Bytes::from(serde_json::to_string(&message).unwrap()));
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
     }
 
     #[test]

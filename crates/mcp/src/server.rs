@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ops::Deref,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,27 +14,26 @@ use futures_util::future::join_all;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CompletionInfo, CustomRequest,
-        CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, InputResponses,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
-        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-        Reference, ResultType, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
+        ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, InputResponses, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ResultType, ServerCapabilities, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use toolgate_contract::{AgentName, ApprovalId, Call, Digest, Fault, Outcome, Person, Status, digest};
-use toolgate_runtime::{Listed, Runtime, Watch, approvals::Approvals};
+use toolgate_runtime::{Listed, Runtime, Watch, approvals::Approvals, tools::Weight};
 
 use crate::{
     Edge,
     ask::{self, Kept, Said, Tickets, Way},
     changes::{self, Changes},
     message::told,
+    offers::{Page, Watchings, page},
     present::{self, Shape},
-    prompts,
-    resources::{self, Meant},
     underway::{Paused, UnderWay},
 };
 
@@ -90,6 +89,7 @@ impl Shared {
         let Edge { runtime, console } = edge;
         let implementation = Implementation::new("toolgate", env!("CARGO_PKG_VERSION")).with_title("Toolgate");
         let server_info = serde_json::to_value(&implementation).unwrap_or_default();
+        #[expect(deprecated, reason = "clients of the revisions that have it look for it")]
         let can = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
@@ -230,7 +230,7 @@ impl Server {
             return Ok(self.runtime.invoke(call, watch).await.into());
         }
         let can = context.client_capabilities().and_then(|can| serde_json::to_value(can).ok()).unwrap_or_default();
-        let call = UnderWay::start(&self.runtime, call, can, hold);
+        let call = UnderWay::start(&self.runtime, call, can, self.hears(context), hold);
         self.follow(call, name, context, answers).await
     }
 

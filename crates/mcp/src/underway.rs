@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 use toolgate_contract::{Call, Fault, Outcome};
 use toolgate_runtime::{
     Runtime, Watch,
-    tools::{Caller, Inquiry, Replies, Replying},
+    tools::{Caller, Inquiry, Replies, Replying, Weight},
 };
 
 use crate::{
     ask::Way,
     bridge::policy,
-    progress::{Hearing, Reports, reports},
+    progress::{Hearing, Reports},
 };
 
 /// A call that is under way.
@@ -58,15 +58,16 @@ pub(crate) enum Paused {
 }
 
 impl UnderWay {
-    /// Starts a call of a client that can do this.
-    pub(crate) fn start(runtime: &Runtime, call: Call, can: Value, hold: Duration) -> Self {
+    /// Starts a call of a client that can do this, and hears remarks from this weight on.
+    pub(crate) fn start(runtime: &Runtime, call: Call, can: Value, hears: Option<Weight>, hold: Duration) -> Self {
         let (sender, rounds) = mpsc::channel(1);
-        let (sink, reports) = reports();
+        let reports = Reports::default();
         let (lacks, cancel) = (Arc::default(), CancellationToken::new());
         let client = Client { can, rounds: sender, lacks: Arc::clone(&lacks) };
         let watch = Watch {
             cancel: cancel.clone(),
-            progress: Some(sink),
+            progress: Some(reports.sink()),
+            remarks: hears.map(|least| reports.listener(least)),
             caller: Some(Arc::new(client)),
             hold,
             ..Watch::default()
@@ -103,10 +104,13 @@ impl UnderWay {
             }
             tokio::select! {
                 biased;
-                outcome = &mut self.ended => return Paused::Ended(outcome.into()),
+                outcome = &mut self.ended => {
+                    hearing.rest(&self.reports).await;
+                    return Paused::Ended(outcome.into());
+                }
                 Some(round) = self.rounds.recv() => self.open = Some(round),
                 () = context.ct.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
-                Some(progress) = hearing.due(&mut self.reports) => hearing.tell(progress).await,
+                due = hearing.due(&self.reports) => hearing.tell(due).await,
             }
         }
     }
@@ -123,7 +127,10 @@ impl UnderWay {
         loop {
             tokio::select! {
                 biased;
-                outcome = &mut self.ended => return Some(outcome),
+                outcome = &mut self.ended => {
+                    hearing.rest(&self.reports).await;
+                    return Some(outcome);
+                }
                 replies = &mut asked => {
                     // Whoever asked may have ended.
                     let _ = answer.send(replies);
@@ -131,7 +138,7 @@ impl UnderWay {
                 }
                 () = answer.closed() => return None,
                 () = context.ct.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
-                Some(progress) = hearing.due(&mut self.reports) => hearing.tell(progress).await,
+                due = hearing.due(&self.reports) => hearing.tell(due).await,
             }
         }
     }

@@ -9,7 +9,7 @@
 //! recorded and cleaned. But what a list says is looked at when it comes, and whatever a tool would be held back for is left
 //! out. So is a name or an address of which nobody could say whose it is.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 use toolgate_contract::{ActionType, Fault, SafetyClass};
@@ -152,7 +152,7 @@ pub(crate) struct Shelf {
     origin: String,
     prompts: Vec<Prompt>,
     /// By address.
-    resources: Vec<(String, Value)>,
+    resources: BTreeMap<String, Value>,
     templates: Vec<(Template, Value)>,
 }
 
@@ -164,10 +164,10 @@ impl Shelf {
         shelf.prompts = prompts(origin, &wares.prompts, &mut left_out);
         for entry in &wares.resources {
             let uri = entry["uri"].as_str().unwrap_or_default();
-            let known = shelf.resources.iter().any(|(known, _)| known == uri);
+            let known = shelf.resources.contains_key(uri);
             let twice = if known { Err("it is listed twice".to_owned()) } else { Ok(()) };
             match twice.and_then(|()| is_address(uri)).and_then(|()| is_fit(entry)) {
-                Ok(()) => shelf.resources.push((uri.to_owned(), entry.clone())),
+                Ok(()) => _ = shelf.resources.insert(uri.to_owned(), entry.clone()),
                 Err(why) => left_out.push(format!("resource `{}`: {why}", shown(uri))),
             }
         }
@@ -183,7 +183,7 @@ impl Shelf {
 
     /// Would this address be one of its?
     fn claims(&self, uri: &str) -> bool {
-        self.resources.iter().any(|(known, _)| known == uri) || self.templates.iter().any(|(it, _)| it.fits(uri))
+        self.resources.contains_key(uri) || self.templates.iter().any(|(it, _)| it.fits(uri))
     }
 }
 
@@ -326,6 +326,7 @@ struct Open {
     shelf: Arc<Shelf>,
     prompts: bool,
     resources: bool,
+    completes: bool,
 }
 
 impl Library {
@@ -373,6 +374,11 @@ impl Library {
         }
     }
 
+    /// Does this server complete arguments?
+    pub fn completes(&self, server: &str) -> bool {
+        self.shelves.iter().any(|open| open.completes && open.shelf.origin == server)
+    }
+
     fn readable(&self) -> impl Iterator<Item = &Shelf> {
         self.shelves.iter().filter(|open| open.resources).map(|open| &*open.shelf)
     }
@@ -412,6 +418,7 @@ impl House {
             shelf: shelf.clone(),
             prompts: may(&shelf.origin, Method::GetPrompt),
             resources: may(&shelf.origin, Method::ReadResource),
+            completes: may(&shelf.origin, Method::Complete),
         };
         Library { shelves: self.shelves().values().map(open).collect() }
     }
@@ -482,7 +489,7 @@ mod tests {
         let check = |wares: Wares, expected: &[&str], why: &[&str]| {
             let (shelf, left_out) = Shelf::of("srv", &wares);
             let names: Vec<&str> = shelf.prompts.iter().map(|prompt| &*prompt.name).collect();
-            let resources = shelf.resources.iter().map(|(uri, _)| &**uri);
+            let resources = shelf.resources.keys().map(String::as_str);
             let templates = shelf.templates.iter().filter_map(|(_, entry)| entry["uriTemplate"].as_str());
             assert_eq!(names.into_iter().chain(resources).chain(templates).collect::<Vec<_>>(), expected);
             assert_eq!(left_out, why);
@@ -552,7 +559,7 @@ mod tests {
                 templates: templates.iter().map(|text| json!({ "uriTemplate": text, "name": "t" })).collect(),
                 ..Wares::default()
             };
-            Open { shelf: Arc::new(Shelf::of(origin, &wares).0), prompts: true, resources: true }
+            Open { shelf: Arc::new(Shelf::of(origin, &wares).0), prompts: true, resources: true, completes: true }
         };
         let library = |shelves: &[Open]| Library { shelves: shelves.to_vec() };
         let both = library(&[shelf("one", &["db://a", "db://b"], &[]), shelf("two", &["db://b"], &["x://{y}"])]);
