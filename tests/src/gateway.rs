@@ -92,18 +92,18 @@ impl Gateway {
         fs::create_dir(&bin).expect("a directory");
         let fixture = bin.join("fixture");
         fs::copy(target().join("debug/fixture"), &fixture).expect("the fixture is built");
-        let tools = tools(&fixture);
+        let (tools, prompts) = (names(&fixture, "tools"), names(&fixture, "prompts"));
         let config = bench.outside().join("config.yaml");
         fs::write(&config, bridged(&fixture, &tools).to_string()).expect("a file");
         let served = Served::with(&bench, &["--config", &config.to_string_lossy()]);
-        Self::before(served, bench, tools)
+        Self::before(served, bench, [tools, prompts].concat())
     }
 
-    fn before(served: Served, bench: Bench, tools: Vec<String>) -> Self {
+    fn before(served: Served, bench: Bench, names: Vec<String>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of the loopback");
         let address = listener.local_addr().expect("an address");
         let bearer = format!("Bearer {}", served.token);
-        let way = Arc::new(Way { own: address, server: served.address, bearer, tools });
+        let way = Arc::new(Way { own: address, server: served.address, bearer, names });
         thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
                 let way = way.clone();
@@ -124,7 +124,8 @@ impl Gateway {
 fn bridged(fixture: &Path, tools: &[String]) -> Value {
     let terms = json!({ "action": "external_data:request", "safety": "network" });
     let tools: BTreeMap<_, _> = tools.iter().map(|name| (name, &terms)).collect();
-    let server = json!({ "command": fixture, "args": ["stdio"], "visible": [fixture.parent()], "tools": tools });
+    let server = json!({ "command": fixture, "args": ["stdio"], "visible": [fixture.parent()], "tools": tools,
+        "may_ask": ["elicitation", "sampling", "roots"] });
     let rule = json!({ "id": "suite", "verdict": "allow", "tools": [format!("{PREFIX}*")], "because": "it is tried" });
     json!({
         "definitions": { "first_sight": "pin" },
@@ -133,23 +134,23 @@ fn bridged(fixture: &Path, tools: &[String]) -> Value {
     })
 }
 
-/// The names of the fixture's tools, asked for by what every request of the stateless era says.
-fn tools(fixture: &Path) -> Vec<String> {
+/// The names of what the fixture has, asked for by what every request of the stateless era says.
+fn names(fixture: &Path, list: &str) -> Vec<String> {
     let mut command = Command::new(fixture);
     let mut child =
         command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the fixture starts");
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": format!("{list}/list"), "params": { "_meta": meta } });
     writeln!(child.stdin.as_ref().expect("a pipe"), "{request}").expect("it reads");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("it answers");
     drop(child.stdin.take());
     child.wait().expect("it leaves");
-    let list: Value = serde_json::from_str(&line).expect("a message");
-    let tools = list["result"]["tools"].as_array().expect("a list");
-    tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+    let listed: Value = serde_json::from_str(&line).expect("a message");
+    let entries = listed["result"][list].as_array().expect("a list");
+    entries.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect()
 }
 
 /// From the port to the server.
@@ -157,14 +158,14 @@ struct Way {
     own: SocketAddr,
     server: SocketAddr,
     bearer: String,
-    /// The suite's tools, which Toolgate has under longer names.
-    tools: Vec<String>,
+    /// The suite's tools and prompts, which Toolgate has under longer names.
+    names: Vec<String>,
 }
 
 impl Way {
-    /// What Toolgate calls a tool of the suite.
+    /// What Toolgate calls a tool or a prompt of the suite.
     fn theirs(&self, name: &str) -> String {
-        if self.tools.iter().any(|tool| tool == name) { format!("{PREFIX}{name}") } else { name.to_owned() }
+        if self.names.iter().any(|known| known == name) { format!("{PREFIX}{name}") } else { name.to_owned() }
     }
 
     /// Passes one request on, and its answer back.
@@ -172,15 +173,14 @@ impl Way {
         let Some(request) = Request::read(&mut client)? else { return Ok(()) };
         let mut message = request.json();
         let method = message["method"].as_str().unwrap_or_default().to_owned();
-        let lists = method == "tools/list" && !self.tools.is_empty();
-        let name = message["params"]["name"].as_str().filter(|_| method == "tools/call").map(|name| self.theirs(name));
-        let body = match &name {
-            Some(name) => {
-                message["params"]["name"] = name.as_str().into();
-                message.to_string().into_bytes()
-            }
-            None => request.body.clone(),
+        let lists = matches!(&*method, "tools/list" | "prompts/list") && !self.names.is_empty();
+        let named = match &*method {
+            "tools/call" | "prompts/get" => message.pointer_mut("/params/name"),
+            "completion/complete" => message.pointer_mut("/params/ref/name"),
+            _ => None,
         };
+        let is_named = named.map(|name| *name = self.theirs(name.as_str().unwrap_or_default()).into()).is_some();
+        let body = if is_named { message.to_string().into_bytes() } else { request.body.clone() };
         // What comes back for the older version comes in one piece, and its names can be changed.
         let version = if lists { "1.0" } else { "1.1" };
         let mut head = format!("{} {} HTTP/{version}\r\n", request.method, request.target());
@@ -214,7 +214,7 @@ impl Way {
     }
 }
 
-/// A list of tools with the names the suite knows.
+/// A list with the names the suite knows.
 fn renamed(answer: &str) -> String {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let body = body.replace(&format!("\"{PREFIX}"), "\"");

@@ -38,6 +38,10 @@ const GLANCE: Duration = Duration::from_millis(20);
 const MISSING_CAPABILITY: i64 = -32021;
 const INVALID_REQUEST: i64 = -32600;
 const NOT_ANSWERED: i64 = -1;
+/// The numbers for an address at which there is nothing, in the old era and in the new, and the method that gets them.
+const NO_RESOURCE: i64 = -32002;
+const INVALID_PARAMS: i64 = -32602;
+const READ: &str = "resources/read";
 
 /// One conversation about one call.
 pub(super) struct Talk<'a> {
@@ -82,24 +86,29 @@ impl<'a> Talk<'a> {
     /// Asks once. What a server of the old era wants to know on the way is asked while it waits.
     async fn one_round(&mut self, wanted: Wanted<'_>) -> Result<Told, Fault> {
         let (ears, mut heard) = mpsc::channel(UNHEARD);
+        let method = wanted.method;
         let mut answer = pin!(self.link.ask_for(wanted, FOR_EVER, Some(ears)));
         let mut open: FuturesUnordered<Answering<'a>> = FuturesUnordered::new();
         loop {
             let (since, waits) = (Instant::now(), !open.is_empty());
             tokio::select! {
                 biased;
-                answer = &mut answer => return answer.map_err(|trouble| self.fault(trouble)),
+                answer = &mut answer => {
+                    // What was said before the answer is told before it.
+                    while let Ok(said) = heard.try_recv() {
+                        self.hear(said);
+                    }
+                    return answer.map_err(|trouble| self.fault(method, trouble));
+                }
                 Some((query, reply)) = open.next() => self.link.reply(&query, reply).await,
-                Some(said) = heard.recv() => match said {
-                    Said::Step(step) => self.cx.progress(step.done, step.total, step.message),
-                    Said::Remark(remark) => self.cx.remark(remark),
-                    Said::Query(query) => {
+                Some(said) = heard.recv() => {
+                    if let Some(query) = self.hear(said) {
                         self.asked += 1;
                         open.push(self.answer(query));
                     }
-                },
+                }
                 () = sleep(self.left), if !waits => {
-                    return Err(self.fault(Trouble::TimedOut(self.server.patience())));
+                    return Err(self.fault(method, Trouble::TimedOut(self.server.patience())));
                 }
                 () = raised(self.cx.stop_flag()) => self.cx.check()?,
             }
@@ -107,6 +116,16 @@ impl<'a> Talk<'a> {
                 self.left = self.left.saturating_sub(since.elapsed());
             }
         }
+    }
+
+    /// Passes on what is said on the way; a question is left to be answered.
+    fn hear(&self, said: Said) -> Option<Query> {
+        match said {
+            Said::Step(step) => self.cx.progress(step.done, step.total, step.message),
+            Said::Remark(remark) => self.cx.remark(remark),
+            Said::Query(query) => return Some(query),
+        }
+        None
     }
 
     /// The answer to a question of a server of the old era.
@@ -174,9 +193,13 @@ impl<'a> Talk<'a> {
         Ok(Some(answers.into()))
     }
 
-    fn fault(&self, trouble: Trouble) -> Fault {
+    fn fault(&self, method: &str, trouble: Trouble) -> Fault {
         match &trouble {
             Trouble::Refused { code: MISSING_CAPABILITY, data, .. } => self.lacks(data),
+            Trouble::Refused { code: NO_RESOURCE | INVALID_PARAMS, message, .. } if method == READ => {
+                let message = format!("server `{}` has nothing at this address: {message}", self.server.name());
+                Fault::failed("not_found", message, "Read an address that is listed.")
+            }
             _ => self.server.fault(trouble),
         }
     }
