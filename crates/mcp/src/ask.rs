@@ -193,12 +193,7 @@ pub(crate) enum Kept {
 
 impl Tickets {
     pub(crate) fn issue(&self, call: Digest, kept: Kept, now: Instant) -> Result<String, ErrorData> {
-        let mut name = [0; 32];
-        getrandom::fill(&mut name).map_err(|error| {
-            let message = format!("the kernel gave no random bytes: {error}");
-            told(ErrorCode::INTERNAL_ERROR, Fault::failed("no_chance", message, "Look at the machine."))
-        })?;
-        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = chance()?;
         let mut tickets = self.lock();
         tickets.retain(|_, ticket| ticket.until > now);
         make_room(&mut tickets, MOST, |_| true);
@@ -233,6 +228,16 @@ impl Tickets {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Ticket>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A name nobody guesses.
+pub(crate) fn chance() -> Result<String, ErrorData> {
+    let mut name = [0; 32];
+    getrandom::fill(&mut name).map_err(|error| {
+        let message = format!("the kernel gave no random bytes: {error}");
+        told(ErrorCode::INTERNAL_ERROR, Fault::failed("no_chance", message, "Look at the machine."))
+    })?;
+    Ok(name.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Sees to it that there are fewer than so many of a kind.

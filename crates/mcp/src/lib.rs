@@ -25,6 +25,7 @@ mod relay;
 mod resources;
 mod server;
 mod session;
+mod tasks;
 mod underway;
 
 use std::{

@@ -26,7 +26,7 @@ use crate::{
     message::told,
     present, prompts, relay,
     resources::{self, Meant},
-    server::{Answered, Brought, Server, TASK, fault, names, said},
+    server::{Answered, Brought, Server, TASK, fault, names, no_task, said},
 };
 
 /// Entries on one page of a list.
@@ -157,6 +157,7 @@ impl Server {
                         resources::contents(uri, &outcome)
                     }
                     Answered::Asks { requests, state } => return Ok(present::asks(requests, state, meta).into()),
+                    Answered::Task(_) => return Err(no_task()),
                 }
             }
             (Err(fault), Ok(None)) => return Err(unknown(fault)),
@@ -259,6 +260,7 @@ impl Server {
                 Told::Whole(relay::packed_whole(outcome.structured, meta))
             }
             Answered::Asks { requests, state } => Told::Asks(present::asks(requests, state, meta)),
+            Answered::Task(_) => return Err(no_task()),
         })
     }
 

@@ -72,6 +72,21 @@ impl Reports {
         Listener { least, hear: Arc::new(hear) }
     }
 
+    /// What the call says it is at. Of what it said since the last time only the last counts.
+    pub(crate) async fn message(&self) -> String {
+        loop {
+            let said = {
+                let mut untold = self.untold();
+                untold.remarks.clear();
+                untold.steps.drain(..).rev().find_map(|step| step.message)
+            };
+            match said {
+                Some(message) => return message,
+                None => self.0.more.notified().await,
+            }
+        }
+    }
+
     fn untold(&self) -> MutexGuard<'_, Untold> {
         self.0.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }

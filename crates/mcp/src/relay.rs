@@ -4,7 +4,7 @@
 
 use axum::body::Bytes;
 use rmcp::model::{
-    CallToolResult, InputRequiredResult, JsonRpcMessage, MetaObject, ServerJsonRpcMessage, ServerResult,
+    CallToolResult, InputRequiredResult, JsonObject, JsonRpcMessage, MetaObject, ServerJsonRpcMessage, ServerResult,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,13 +23,14 @@ pub(crate) fn packed(whole: Value, is_error: bool, mut meta: MetaObject) -> Call
 }
 
 /// Questions of another server, packed the same way.
-pub(crate) fn packed_questions(
-    requests: Map<String, Value>,
-    state: String,
-    mut meta: MetaObject,
-) -> InputRequiredResult {
+pub(crate) fn packed_questions(requests: Map<String, Value>, state: String, meta: MetaObject) -> InputRequiredResult {
+    InputRequiredResult::new(None, Some(state)).with_meta(with_questions(requests, meta))
+}
+
+/// The `_meta` of a result of ours that has another server's questions in it.
+pub(crate) fn with_questions(requests: Map<String, Value>, mut meta: MetaObject) -> MetaObject {
     meta.0.insert(QUESTIONS.to_owned(), Value::Object(requests));
-    InputRequiredResult::new(None, Some(state)).with_meta(meta)
+    meta
 }
 
 /// Where the whole of another server's result is that is no result of a tool. It begins like the others.
@@ -41,6 +42,17 @@ pub(crate) fn packed_whole(whole: Value, mut meta: MetaObject) -> MetaObject {
     meta
 }
 
+/// A result as the client gets it where it is no message of its own.
+pub(crate) fn whole(result: &CallToolResult) -> JsonObject {
+    let is_packed = result.meta.as_ref().is_some_and(|meta| meta.0.contains_key(RELAYED));
+    let message = json!({ "result": result });
+    let mut message = if is_packed { unpack(message).unwrap_or_default() } else { message };
+    match message["result"].take() {
+        Value::Object(whole) => whole,
+        _ => JsonObject::new(),
+    }
+}
+
 /// A message with a packed result in it, as it is to be written; none for any other.
 pub(crate) fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
     let JsonRpcMessage::Response(response) = message else { return None };
@@ -50,6 +62,7 @@ pub(crate) fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
         ServerResult::GetPromptResult(result) => result.meta.as_ref()?,
         ServerResult::ReadResourceResult(result) => result.meta.as_ref()?,
         ServerResult::CompleteResult(result) => result.meta.as_ref()?,
+        ServerResult::GetTaskResult(result) => result.meta.as_ref()?,
         _ => return None,
     };
     [RELAYED, QUESTIONS, WHOLE].into_iter().find_map(|key| meta.0.get(key))?;

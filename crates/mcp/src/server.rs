@@ -14,16 +14,17 @@ use futures_util::future::join_all;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
-        ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, InputResponses, ListPromptsResult,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
+        CompleteResult, CreateTaskResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
+        GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InputResponses, ListPromptsResult,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
         ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ResultType, ServerCapabilities, ServerConfig,
-        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        SubscribeRequestParams, SubscriptionFilter, Task, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use toolgate_contract::{AgentName, ApprovalId, Call, Digest, Fault, Outcome, Person, Status, digest};
 use toolgate_runtime::{Listed, Runtime, Watch, approvals::Approvals, tools::Weight};
 
@@ -34,6 +35,8 @@ use crate::{
     message::told,
     offers::{Page, Watchings, page},
     present::{self, Shape},
+    relay,
+    tasks::{self, Tasks},
     underway::{Paused, UnderWay},
 };
 
@@ -66,6 +69,7 @@ pub(crate) struct Shared {
     known: RwLock<Known>,
     changes: Arc<Changes>,
     tickets: Tickets,
+    tasks: Tasks,
 }
 
 /// What is known about tools that were called, for as long as the catalog stays what it is.
@@ -100,6 +104,7 @@ impl Shared {
             .enable_prompts_list_changed()
             .enable_completions()
             .enable_logging()
+            .enable_tasks()
             .build();
         let info = ServerConfig::new(can).with_server_info(implementation).with_instructions(INSTRUCTIONS);
         let changes = Changes::follow(runtime.clone(), agent.clone());
@@ -112,12 +117,38 @@ impl Shared {
             known: RwLock::default(),
             changes,
             tickets: Tickets::default(),
+            tasks: Tasks::default(),
         })
     }
 
-    /// The client is gone: what waits for its answers is cancelled.
+    /// The client is gone: what waits for its answers, and what it would have come back for, is cancelled.
     pub(crate) async fn leave(&self) {
         join_all(self.tickets.calls().into_iter().map(UnderWay::end)).await;
+        self.tasks.close().await;
+    }
+
+    /// How a call of a tool ended, as its client is told.
+    fn finished(&self, outcome: Outcome, meta: MetaObject) -> Result<CallToolResult, ErrorData> {
+        let outcome = self.with_link(outcome);
+        if outcome.code.as_deref() == Some("unknown_tool") {
+            return Err(told(ErrorCode::INVALID_PARAMS, fault(outcome)));
+        }
+        // A tool that ran is known; if it were not, no schema was shown for it, and any shape fits.
+        let shape = match outcome.is_error && outcome.code.as_deref() != Some("tool_failed") {
+            true => Shape::Object,
+            false => self.known(&outcome.tool)?.map_or(Shape::Wrapped, |known| known.shape),
+        };
+        Ok(present::result(outcome, shape, meta))
+    }
+
+    /// A call that waits for people says where they answer.
+    pub(crate) fn with_link(&self, mut outcome: Outcome) -> Outcome {
+        if let (Some(console), Some(approval), Status::Pending) = (&self.console, &outcome.approval, outcome.status) {
+            let link = format!("A person can answer at {console}/approvals/{approval}");
+            outcome.text = format!("{}\n{link}", outcome.text);
+            outcome.remedy = outcome.remedy.map(|remedy| format!("{remedy} {link}"));
+        }
+        outcome
     }
 
     pub(crate) fn definitions(&self) -> Result<Vec<Listed>, ErrorData> {
@@ -200,50 +231,61 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<Answered, ErrorData> {
         let Brought { method, state, answers } = brought;
-        let name = named(&call, method)?;
-        let kept = state.map(|state| self.tickets.redeem(state, &name, Instant::now())).transpose()?;
+        let takes_tasks = method == "tools/call" && knows_tasks(context) && self.tasks.has_room();
+        let came = Came { name: named(&call, method)?, context, takes_tasks };
+        let kept = state.map(|state| self.tickets.redeem(state, &came.name, Instant::now())).transpose()?;
         match (kept, self.seat(context)) {
-            (Some(Kept::Call(call)), _) => self.follow(*call, name, context, answers).await,
+            (Some(Kept::Call(call)), _) => self.follow(*call, came, answers).await,
             (Some(Kept::Approval(approval)), Some(seat)) => {
                 let said = Said::read(answers.and_then(|answers| answers.get(ask::QUESTION)));
                 ask::vote(seat.approvals, &approval, seat.person, said).await;
-                self.invoke(call, name, context, self.runtime.hold(), None).await
+                self.invoke(call, came, self.hold(came), None).await
             }
-            (None, Some(seat)) => self.invoke_asking(call, name, context, seat, answers).await,
-            (_, None) => self.invoke(call, name, context, self.runtime.hold(), answers).await,
+            (None, Some(seat)) => self.invoke_asking(call, came, seat, answers).await,
+            (_, None) => self.invoke(call, came, self.hold(came), answers).await,
         }
+    }
+
+    /// How long people may take: longer where the client need not wait with them.
+    fn hold(&self, came: Came<'_>) -> Duration {
+        let hold = self.runtime.hold();
+        if came.takes_tasks { hold.max(tasks::PATIENCE) } else { hold }
     }
 
     /// Takes a call down the road, for as long as people may take.
     async fn invoke(
         &self,
         call: Call,
-        name: Digest,
-        context: &RequestContext<RoleServer>,
+        came: Came<'_>,
         hold: Duration,
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
+        let context = came.context;
         // What goes down the road a second time does so under a name of its own.
         let call = Call { id: self.runtime.call(&self.agent, "", Value::Null).id, ..call };
-        if !has_questions(&call) && context.meta.get_progress_token().is_none() {
+        if !has_questions(&call) && context.meta.get_progress_token().is_none() && !came.takes_tasks {
             let watch = Watch { cancel: context.ct.clone(), hold, ..Watch::default() };
             return Ok(self.runtime.invoke(call, watch).await.into());
         }
         let can = context.client_capabilities().and_then(|can| serde_json::to_value(can).ok()).unwrap_or_default();
         let call = UnderWay::start(&self.runtime, call, can, self.hears(context), hold);
-        self.follow(call, name, context, answers).await
+        self.follow(call, came, answers).await
     }
 
     /// Listens to a call until it has ended or waits for answers.
     async fn follow(
         &self,
         mut call: UnderWay,
-        name: Digest,
-        context: &RequestContext<RoleServer>,
+        came: Came<'_>,
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
+        let Came { name, context, takes_tasks } = came;
         let way = Way::of(context);
-        match call.listen(context, way, answers).await {
+        let longest = if takes_tasks { tasks::MOMENT } else { Duration::MAX };
+        let Ok(paused) = timeout(longest, call.listen(context, way, answers)).await else {
+            return self.as_task(call, self.meta(context));
+        };
+        match paused {
             Paused::Ended(outcome) => match (call.lacks(), way) {
                 (Some(needed), Way::Round) if outcome.is_error => Err(lacking(needed, *outcome)),
                 _ => Ok(Answered::Outcome(outcome)),
@@ -255,20 +297,31 @@ impl Server {
         }
     }
 
+    /// Lets a call go on by itself, for a client that comes to look.
+    fn as_task(&self, call: UnderWay, meta: MetaObject) -> Result<Answered, ErrorData> {
+        let shared = self.shared.clone();
+        let task = self.tasks.adopt(call, move |outcome, lacks| match (outcome.code.as_deref(), lacks) {
+            (Some("cancelled"), _) => None,
+            (_, Some(needed)) if outcome.is_error => Some(Err(lacking(needed, outcome))),
+            _ => Some(shared.finished(outcome, meta).map(|result| relay::whole(&result))),
+        })?;
+        Ok(Answered::Task(Box::new(task)))
+    }
+
     /// The same where the person at the client can be asked whether it may run at all.
     async fn invoke_asking(
         &self,
         call: Call,
-        name: Digest,
-        context: &RequestContext<RoleServer>,
+        came: Came<'_>,
         seat: Seat<'_>,
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
         let Seat { person, approvals, way } = seat;
-        let first = self.invoke(call.clone(), name, context, Duration::ZERO, answers).await?;
+        let Came { name, context, .. } = came;
+        let first = self.invoke(call.clone(), came, Duration::ZERO, answers).await?;
         let pending = match &first {
             Answered::Outcome(outcome) if outcome.status == Status::Pending => outcome.approval.clone(),
-            Answered::Outcome(_) | Answered::Asks { .. } => None,
+            Answered::Outcome(_) | Answered::Asks { .. } | Answered::Task(_) => None,
         };
         let Some(id) = pending.map(ApprovalId) else { return Ok(first) };
         let shown = approvals.show(&id).await.map_err(|error| told(ErrorCode::INTERNAL_ERROR, error.into()))?;
@@ -286,23 +339,13 @@ impl Server {
             // There is nobody to ask here, so the others get the time they would have had.
             (None, _) => {}
         }
-        self.invoke(call, name, context, self.runtime.hold(), answers).await
+        self.invoke(call, came, self.hold(came), answers).await
     }
 
     /// The person at the client, if the config names one and the client can ask them.
     fn seat(&self, context: &RequestContext<RoleServer>) -> Option<Seat<'_>> {
         let person = self.runtime.config().at_client.get(&self.agent)?;
         Some(Seat { person, approvals: self.runtime.approvals()?, way: Way::with_forms(context)? })
-    }
-
-    /// A call that waits for people says where they answer.
-    pub(crate) fn with_link(&self, mut outcome: Outcome) -> Outcome {
-        if let (Some(console), Some(approval), Status::Pending) = (&self.console, &outcome.approval, outcome.status) {
-            let link = format!("A person can answer at {console}/approvals/{approval}");
-            outcome.text = format!("{}\n{link}", outcome.text);
-            outcome.remedy = outcome.remedy.map(|remedy| format!("{remedy} {link}"));
-        }
-        outcome
     }
 
     pub(crate) fn some_meta(&self, context: &RequestContext<RoleServer>) -> Option<MetaObject> {
@@ -370,17 +413,35 @@ impl ServerHandler for Server {
         let outcome = match self.answer(call, Brought { method: "tools/call", state, answers }, &context).await? {
             Answered::Outcome(outcome) => *outcome,
             Answered::Asks { requests, state } => return Ok(present::asks(requests, state, self.meta(&context)).into()),
+            Answered::Task(task) => {
+                return Ok(CallToolResponse::Task(CreateTaskResult::new(*task).with_meta(self.meta(&context))));
+            }
         };
-        let outcome = self.with_link(outcome);
-        if outcome.code.as_deref() == Some("unknown_tool") {
-            return Err(told(ErrorCode::INVALID_PARAMS, fault(outcome)));
-        }
-        // A tool that ran is known; if it were not, no schema was shown for it, and any shape fits.
-        let shape = match outcome.is_error && outcome.code.as_deref() != Some("tool_failed") {
-            true => Shape::Object,
-            false => self.known(&outcome.tool)?.map_or(Shape::Wrapped, |known| known.shape),
-        };
-        Ok(present::result(outcome, shape, self.meta(&context)).into())
+        Ok(self.finished(outcome, self.meta(&context))?.into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.tasks.show(&request.task_id, self.meta(&context))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.answer(&request.task_id, request.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.cancel(&request.task_id)
     }
 
     async fn list_resources(
@@ -531,18 +592,39 @@ pub(crate) struct Brought<'a> {
     pub(crate) answers: Option<&'a InputResponses>,
 }
 
+/// A request that became a call: the name of the call, and who hears of it.
+#[derive(Clone, Copy)]
+struct Came<'a> {
+    name: Digest,
+    context: &'a RequestContext<RoleServer>,
+    /// A task may be its answer.
+    takes_tasks: bool,
+}
+
 /// How a request is answered.
 pub(crate) enum Answered {
     /// With how the call ended.
     Outcome(Box<Outcome>),
     /// With questions, and what the next request brings along.
     Asks { requests: Map<String, Value>, state: String },
+    /// With a task: the call goes on.
+    Task(Box<Task>),
 }
 
 impl From<Outcome> for Answered {
     fn from(outcome: Outcome) -> Self {
         Self::Outcome(Box::new(outcome))
     }
+}
+
+fn knows_tasks(context: &RequestContext<RoleServer>) -> bool {
+    is_modern(context) && context.client_capabilities().is_some_and(|can| can.supports_tasks())
+}
+
+/// A task is an answer to calls of tools; for nothing else is one made.
+pub(crate) fn no_task() -> ErrorData {
+    let fault = Fault::failed("mcp_failed", "a task was made of what has none", "Report it as a bug.");
+    told(ErrorCode::INTERNAL_ERROR, fault)
 }
 
 /// Only tools of other servers have questions, and their names say whose they are.

@@ -57,6 +57,16 @@ pub(crate) enum Paused {
     Asks(Map<String, Value>),
 }
 
+/// How a call stands that goes on by itself.
+pub(crate) enum Standing {
+    /// It is at work.
+    Works,
+    /// It says what it is at.
+    At(String),
+    /// It asks this, and waits. No name is used twice.
+    Asks(Map<String, Value>),
+}
+
 impl UnderWay {
     /// Starts a call of a client that can do this, and hears remarks from this weight on.
     pub(crate) fn start(runtime: &Runtime, call: Call, can: Value, hears: Option<Weight>, hold: Duration) -> Self {
@@ -143,6 +153,46 @@ impl UnderWay {
         }
     }
 
+    /// Goes on without anybody who listens until it has ended: how, and what its client would have to be able to do, where
+    /// it failed for that. Answers come by `brought`, in as many pieces as they like.
+    pub(crate) async fn alone(
+        mut self,
+        mut brought: mpsc::Receiver<InputResponses>,
+        cancel: CancellationToken,
+        mut tell: impl FnMut(Standing),
+    ) -> (Outcome, Option<Value>) {
+        let (mut number, mut answers) = (0, InputResponses::default());
+        if let Some(round) = &self.open {
+            tell(Standing::Asks(round.numbered(number)));
+        }
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut self.ended => {
+                    let lacks = self.lacks();
+                    return (outcome, lacks);
+                }
+                Some(round) = self.rounds.recv() => {
+                    number += 1;
+                    answers.clear();
+                    tell(Standing::Asks(round.numbered(number)));
+                    self.open = Some(round);
+                }
+                Some(more) = brought.recv() => {
+                    let own = format!("{number}.");
+                    answers.extend(more.into_iter().filter_map(|(key, answer)| Some((key.strip_prefix(&own)?.to_owned(), answer))));
+                    match self.open.take().map(|round| round.answered(Some(&answers))) {
+                        Some(Ok(())) => tell(Standing::Works),
+                        Some(Err(round)) => self.open = Some(round),
+                        None => {}
+                    }
+                }
+                () = cancel.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
+                message = self.reports.message() => tell(Standing::At(message)),
+            }
+        }
+    }
+
     /// What the client would have to be able to do, where the call failed for that.
     pub(crate) fn lacks(&self) -> Option<Value> {
         self.lacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -182,6 +232,11 @@ impl Round {
     fn requests(&self) -> Map<String, Value> {
         let request = |inquiry: &Inquiry| json!({ "method": inquiry.method, "params": inquiry.params });
         self.inquiries.iter().map(|inquiry| (inquiry.key.clone(), request(inquiry))).collect()
+    }
+
+    /// The same under names of this round.
+    fn numbered(&self, number: usize) -> Map<String, Value> {
+        self.requests().into_iter().map(|(key, request)| (format!("{number}.{key}"), request)).collect()
     }
 }
 

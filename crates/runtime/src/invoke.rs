@@ -165,7 +165,8 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
     let fence = Fence::of(house.policy(), agent, &meaning.effects, &meaning.terrain);
     let waiting = Arc::default();
     let inquiries = inquiries(house, watch, &waiting);
-    let (hands, ledger) = place(house, agent, entry, permit, fence, call, watch, &inquiries)?;
+    let (mut hands, ledger) = place(house, agent, entry, permit, fence, call, watch)?;
+    hands.inquiries = inquiries.clone();
     let slot = take_slot(entry, watch).await?;
     let held = Held { _slot: slot, _effect: at_work(house, claim.as_ref())? };
     if let (Known::Unknown, Some(claim)) = (known, &claim) {
@@ -503,7 +504,6 @@ fn place(
     fence: Fence,
     call: &Call,
     watch: &Watch,
-    inquiries: &Inquiries,
 ) -> Result<(Hands, Option<Ledger>), Fault> {
     let def = &entry.tool.def;
     let maker = Maker::of(&house.place_of(def)?);
@@ -528,7 +528,7 @@ fn place(
         stop: StopFlag::default(),
         timeout: def.timeout,
         caps: def.caps,
-        inquiries: inquiries.clone(),
+        inquiries: Inquiries::default(),
         key: call.key.clone(),
     };
     Ok((hands, ledger))
