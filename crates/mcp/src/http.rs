@@ -21,7 +21,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 use rmcp::{
     ServerHandler,
-    model::{ClientRequest, JsonRpcMessage, ServerJsonRpcMessage},
+    model::{ClientRequest, ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     transport::{StreamableHttpServerConfig, StreamableHttpService},
 };
 use serde_json::json;
@@ -47,6 +47,8 @@ const MOST_AT_ONCE: usize = 256;
 /// How often somebody looks for sessions that are over.
 const SWEEP: Duration = Duration::from_secs(60);
 
+/// Where a request of the stateless era names its revision.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Where a session of an older revision is named.
 const SESSION: &str = "mcp-session-id";
 
@@ -210,6 +212,15 @@ impl<S: ServerHandler> Door<S> {
             let fault = Fault::failed("too_large", format!("the body has more than {MAX_BODY} bytes"), "Send less.");
             return told(StatusCode::PAYLOAD_TOO_LARGE, &fault);
         };
+        if let Some(id) = greets_without_need(&bytes) {
+            let fault = Fault::failed(
+                "unknown_method",
+                "there is no `initialize` in the revision this request says it is of",
+                "Ask without it, or leave the revision out of `_meta`.",
+            );
+            let reply = ServerJsonRpcMessage::error(message::told(ErrorCode::METHOD_NOT_FOUND, fault), Some(id));
+            return json_answer(StatusCode::NOT_FOUND, &json!(reply));
+        }
         let message = match message::read(&bytes) {
             Ok(Some(message)) => message,
             Ok(None) if bytes.trim_ascii().is_empty() => return refused(Refusal::empty()),
@@ -249,6 +260,16 @@ impl<S: ServerHandler> Door<S> {
         }
         response.map(Body::new)
     }
+}
+
+/// The id of a greeting that says of itself that it is of the era without greetings; none for any other request.
+fn greets_without_need(body: &[u8]) -> Option<RequestId> {
+    const WORD: &[u8] = b"initialize";
+    body.windows(WORD.len()).any(|part| part == WORD).then_some(())?;
+    let message: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let is_stateless = message["params"]["_meta"][VERSION].is_string();
+    let is_greeting = message["method"] == "initialize" && is_stateless;
+    serde_json::from_value(message["id"].clone()).ok().filter(|_| is_greeting)
 }
 
 fn session(headers: &HeaderMap) -> Option<&str> {

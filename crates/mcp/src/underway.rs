@@ -80,7 +80,6 @@ impl UnderWay {
             remarks: hears.map(|least| reports.listener(least)),
             caller: Some(Arc::new(client)),
             hold,
-            ..Watch::default()
         };
         let runtime = runtime.clone();
         let ended = Box::pin(async move { runtime.invoke(call, watch).await });

@@ -194,14 +194,13 @@ impl Server {
                     link.unwatch(told, self.settings.request).await;
                 }
             }
-            for uri in now {
-                if !watched.contains_key(&uri) {
-                    let told = link.watch(&uri, self.settings.request).await.unwrap_or_else(|trouble| {
-                        tracing::warn!("server `{}` does not tell of changes: {trouble}", self.name);
-                        None
-                    });
-                    watched.insert(uri, told);
-                }
+            let new: Vec<String> = now.into_iter().filter(|uri| !watched.contains_key(uri)).collect();
+            for uri in new {
+                let told = link.watch(&uri, self.settings.request).await.unwrap_or_else(|trouble| {
+                    tracing::warn!("server `{}` does not tell of changes: {trouble}", self.name);
+                    None
+                });
+                watched.insert(uri, told);
             }
             tokio::select! {
                 () = wanted.changed() => {}
