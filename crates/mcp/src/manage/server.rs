@@ -108,7 +108,7 @@ fn shown(tool: &Tool) -> Shown {
     };
     let hints = ToolAnnotations::new()
         .read_only(tool.kind == Kind::Read)
-        .destructive(tool.kind == Kind::Admin)
+        .destructive(tool.kind != Kind::Read)
         .idempotent(tool.kind == Kind::Read)
         .open_world(tool.reaches_out);
     Shown::new(tool.def.name.clone(), tool.def.description.clone(), Arc::new(schema)).with_annotations(hints)

@@ -10,7 +10,7 @@ use super::{
     answer::{Answered, Data},
     args::{Nothing, OneAgent},
     desk::{Desk, blocking},
-    tool::{Tool, read, write},
+    tool::{Tool, admin, read},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -21,7 +21,7 @@ pub(super) fn tools() -> Vec<Tool> {
             list,
         )
         .paged(),
-        write(
+        admin(
             "tasks_end",
             Scope::Admin,
             "Say that a task of an agent is over: rooms that were kept for it are closed, and what runs in them ends.",
