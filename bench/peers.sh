@@ -1,10 +1,11 @@
 #!/bin/sh
-# Fetches the peers that `toolgate-bench rooms` is measured beside into `target/peers`. What cannot be had is said and
+# Fetches the peers that `toolgate-bench rooms` and `echo` are measured beside into `target/peers`. What cannot be had is said and
 # left out; the benchmark then says that it skipped it.
 #
 # - bwrap: the distribution's package, if it is missing and this is root. srt needs it too, and socat.
 # - srt: the command line of `@anthropic-ai/sandbox-runtime`.
 # - codex: the native program inside `@openai/codex`, without the JavaScript that starts it.
+# - mcp-proxy: a gateway in Rust, built from the registry without what it does beside passing calls on.
 set -u
 here=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 1
 peers="${CARGO_TARGET_DIR:-$here/target}/peers"
@@ -24,6 +25,9 @@ for package in bubblewrap:bwrap socat:socat; do
         missing "$program" "install the package ${package%:*}"
     fi
 done
+
+cargo install mcp-proxy --version 0.6.0 --locked --no-default-features --root "$peers/mcp-proxy" >&2 ||
+    missing mcp-proxy "cargo does not install it"
 
 if ! command -v npm >/dev/null; then
     missing "srt and codex" "there is no npm"

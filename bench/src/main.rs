@@ -9,6 +9,7 @@ mod echo;
 mod egress;
 mod grep;
 mod guard;
+mod http;
 mod lines;
 mod policy;
 mod rooms;
@@ -34,7 +35,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// `echo` over MCP stdio: Toolgate, with the record on, beside a bare rmcp server
+    /// `echo` over MCP, by pipes and HTTP, also of a server behind it: Toolgate, with the record on, beside the bare SDK and others
     Echo(Options),
     /// A search of a large tree: the `grep` tool beside ripgrep
     Grep(Options),
@@ -152,27 +153,29 @@ fn measure_servers(options: &Options, echo: bool, grep: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// The two servers.
+/// What is measured.
 #[derive(Debug)]
 pub(crate) struct Programs {
     toolgate: PathBuf,
-    bare_echo: PathBuf,
+    /// The bare SDK, as a server and as a proxy.
+    bare: PathBuf,
+    /// Where `peers.sh` and the tests put what others wrote.
+    peers: PathBuf,
 }
 
-/// Builds both servers the same way, so that neither is measured as a debug build.
+/// Builds both sides the same way, so that neither is measured as a debug build.
 fn build() -> anyhow::Result<Programs> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "-p", "toolgate", "-p", "toolgate-bench", "--bins"])
-        .status()
-        .context("cargo could not be started")?;
-    ensure!(status.success(), "the release build failed");
     let here = std::env::current_exe()?;
     let target = here.ancestors().nth(2).context("the benchmark does not run from a target directory")?;
-    let program = |name: &str| {
-        let path = target.join("release").join(name);
-        ensure!(path.exists(), "there is no {}", path.display());
-        Ok(path)
-    };
-    Ok(Programs { toolgate: program("toolgate")?, bare_echo: program("bare_echo")? })
+    let bare = target.join("bare");
+    let workspace = ["-p", "toolgate"].map(PathBuf::from);
+    let own = ["--manifest-path".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/bare/Cargo.toml").into()];
+    for (what, into) in [(workspace, target), (own, &bare)] {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut cargo = Command::new(cargo);
+        cargo.args(["build", "--release", "--quiet", "--bins", "--target-dir"]).arg(into).args(what);
+        ensure!(cargo.status().context("cargo could not be started")?.success(), "the release build failed");
+    }
+    let toolgate = target.join("release/toolgate");
+    Ok(Programs { toolgate, bare: bare.join("release/bare"), peers: target.join("peers") })
 }
