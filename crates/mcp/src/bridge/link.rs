@@ -7,6 +7,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use toolgate_runtime::ServerLine;
 
 use super::{
+    ears::{Listening, listen},
     handshake::{Era, Greeting, Way, greet},
     peer::{Peer, Said, Trouble},
     web::{Repeated, Web},
@@ -17,6 +18,8 @@ use super::{
 pub struct Link {
     talk: Talk,
     greeting: Greeting,
+    /// One at an address is listened to as long as this is there.
+    _heard: Option<Arc<Listening>>,
 }
 
 #[derive(Debug, Clone)]
@@ -30,6 +33,8 @@ enum Talk {
 pub(crate) enum Watched {
     /// By a request that goes on.
     Stream(u64),
+    /// By a stream of its own.
+    Listening(Listening),
     /// By the address, until it is told otherwise.
     Address(String),
 }
@@ -47,14 +52,22 @@ impl Link {
         if let (Era::Modern, Some(wanted)) = (greeting.era, greeting.told_changes()) {
             peer.begin("subscriptions/listen", listening(wanted));
         }
-        Ok(Self { talk: Talk::Lines(peer), greeting })
+        Ok(Self { talk: Talk::Lines(peer), greeting, _heard: None })
     }
 
     /// Greets a server that is at an address, within this time.
     pub async fn open_line(line: ServerLine, can: Value, patience: Duration) -> Result<Self, Trouble> {
         let web = Web::new(line, can, patience);
         let greeting = web.greet().await?;
-        Ok(Self { talk: Talk::Web(web), greeting })
+        let wanted = match greeting.era {
+            Era::Modern => greeting.told_changes(),
+            // It tells of addresses on the same stream.
+            Era::Legacy(_) => {
+                greeting.told_changes().or_else(|| greeting.can("resources", "subscribe").then_some(json!({})))
+            }
+        };
+        let heard = wanted.map(|wanted| Arc::new(listen(&web, greeting.era, wanted)));
+        Ok(Self { talk: Talk::Web(web), greeting, _heard: heard })
     }
 
     /// What it said of itself.
@@ -116,7 +129,10 @@ impl Link {
             (Talk::Lines(peer), Era::Modern) => Ok(peer
                 .begin("subscriptions/listen", listening(json!({ "resourceSubscriptions": [uri] })))
                 .map(Watched::Stream)),
-            (Talk::Web(_), Era::Modern) => Ok(None),
+            (Talk::Web(web), Era::Modern) => {
+                let wanted = json!({ "resourceSubscriptions": [uri] });
+                Ok(Some(Watched::Listening(listen(web, Era::Modern, wanted))))
+            }
             (_, Era::Legacy(_)) => {
                 self.ask("resources/subscribe", at(uri), patience).await?;
                 Ok(Some(Watched::Address(uri.to_owned())))
@@ -132,6 +148,7 @@ impl Link {
                     peer.end(id);
                 }
             }
+            Watched::Listening(stream) => drop(stream),
             Watched::Address(uri) => {
                 if let Err(trouble) = self.ask("resources/unsubscribe", at(&uri), patience).await {
                     tracing::debug!(%trouble, "a server goes on telling of changes");
@@ -141,18 +158,18 @@ impl Link {
     }
 
     /// The addresses the server says have changed.
-    pub(crate) fn news(&self) -> Option<broadcast::Receiver<String>> {
+    pub(crate) fn news(&self) -> broadcast::Receiver<String> {
         match &self.talk {
-            Talk::Lines(peer) => Some(peer.news()),
-            Talk::Web(_) => None,
+            Talk::Lines(peer) => peer.news(),
+            Talk::Web(web) => web.ears().news.subscribe(),
         }
     }
 
-    /// Changes whenever the server says that its lists did. One at an address is not listened to: it is asked now and then.
-    pub fn changes(&self) -> Option<watch::Receiver<u64>> {
+    /// Changes whenever the server says that its lists did.
+    pub fn changes(&self) -> watch::Receiver<u64> {
         match &self.talk {
-            Talk::Lines(peer) => Some(peer.changes()),
-            Talk::Web(_) => None,
+            Talk::Lines(peer) => peer.changes(),
+            Talk::Web(web) => web.ears().changes.subscribe(),
         }
     }
 

@@ -30,7 +30,7 @@ use toolgate_contract::Fault;
 use toolgate_guard::json::{self as strict, Limits};
 use toolgate_runtime::tools::{Remark, Weight};
 
-use super::policy;
+use super::{ears::Ears, policy};
 use crate::message::find_id;
 
 /// Bytes of one line, its end included.
@@ -136,10 +136,7 @@ struct Shared {
     noise: Mutex<Noise>,
     /// Calls that were given up and that the server has not answered, and since when.
     given_up: Mutex<HashMap<u64, Instant>>,
-    /// How often the server has said that its lists changed.
-    changes: watch::Sender<u64>,
-    /// Addresses whose content changed.
-    news: broadcast::Sender<String>,
+    ears: Ears,
     ended: CancellationToken,
 }
 
@@ -163,8 +160,7 @@ impl Peer {
             next: AtomicU64::new(1),
             noise: Mutex::default(),
             given_up: Mutex::default(),
-            changes: watch::Sender::new(0),
-            news: broadcast::Sender::new(UNREAD),
+            ears: Ears::default(),
             ended: ended.clone(),
         });
         tokio::spawn(write_lines(write, lines, ended.clone()));
@@ -217,7 +213,7 @@ impl Peer {
 
     /// The addresses the server says have changed.
     pub fn news(&self) -> broadcast::Receiver<String> {
-        self.shared.news.subscribe()
+        self.shared.ears.news.subscribe()
     }
 
     /// Answers a question of the server, with a result or an error.
@@ -233,7 +229,7 @@ impl Peer {
 
     /// Changes whenever the server says that one of its lists did.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.shared.changes.subscribe()
+        self.shared.ears.changes.subscribe()
     }
 
     /// What was left behind so far.
@@ -396,14 +392,7 @@ impl Shared {
         match method {
             "notifications/progress" => self.hear_step(params),
             "notifications/message" => self.hear_remark(params),
-            "notifications/resources/updated" => {
-                // Nobody may be there who wants to know.
-                let _ = params["uri"].as_str().map(|uri| self.news.send(uri.to_owned()));
-            }
-            "notifications/tools/list_changed"
-            | "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed" => self.changes.send_modify(|count| *count += 1),
-            _ => {}
+            _ => self.ears.hear(method, params),
         }
     }
 

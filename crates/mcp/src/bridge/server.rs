@@ -204,7 +204,7 @@ impl Server {
             }
             tokio::select! {
                 () = wanted.changed() => {}
-                Some(uri) = next(&mut news) => runtime.resource_changed(&self.name, &uri),
+                uri = next(&mut news) => runtime.resource_changed(&self.name, &uri),
             }
         }
     }
@@ -420,25 +420,21 @@ async fn last_words(life: Option<&mut Life>) -> String {
     }
 }
 
-async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
-    let heard = match changes {
-        Some(changes) => changes.changed().await.is_ok(),
-        None => false,
-    };
+/// Returns when the server says that its lists changed.
+async fn changed(changes: &mut watch::Receiver<u64>) {
     // Whoever told of changes is gone with the server, and that is heard of elsewhere.
-    if !heard {
+    if changes.changed().await.is_err() {
         pending().await
     }
 }
 
 /// The next address that changed. Some may be missed by who does not keep up; they are read anew anyway.
-async fn next(news: &mut Option<broadcast::Receiver<String>>) -> Option<String> {
-    let Some(news) = news else { return pending().await };
+async fn next(news: &mut broadcast::Receiver<String>) -> String {
     loop {
         match news.recv().await {
-            Ok(uri) => return Some(uri),
+            Ok(uri) => return uri,
             Err(broadcast::error::RecvError::Lagged(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => return pending().await,
+            Err(broadcast::error::RecvError::Closed) => pending().await,
         }
     }
 }

@@ -17,12 +17,15 @@ use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
 };
+use toolgate_contract::Fault;
 use toolgate_guard::json::{self as strict, Limits};
 use toolgate_runtime::{ServerLine, egress::Streamed};
 
 use super::{
+    ears::Ears,
     events::Events,
     handshake::{Era, Greeting, MODERN, hello, legacy, modern, says_modern, speaks_modern},
+    link::listening,
     peer::{MOST_LINE, Query, Said, Trouble, answer_in, remark_in, reply, step_in},
     policy,
 };
@@ -45,6 +48,7 @@ pub(crate) struct Web {
     patience: Duration,
     /// What a server of the old era may ask for.
     can: Value,
+    ears: Ears,
 }
 
 /// A header that repeats an argument, so that whoever stands between need not read the body: where the argument is, and the
@@ -53,11 +57,36 @@ pub(crate) type Repeated = (Vec<String>, String);
 
 impl Web {
     pub(crate) fn new(line: ServerLine, can: Value, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { line, next: AtomicU64::new(1), session: Mutex::default(), patience, can })
+        Arc::new(Self {
+            line,
+            next: AtomicU64::new(1),
+            session: Mutex::default(),
+            patience,
+            can,
+            ears: Ears::default(),
+        })
     }
 
     pub(crate) fn target(&self) -> String {
         self.line.target()
+    }
+
+    /// What it tells by itself.
+    pub(super) fn ears(&self) -> &Ears {
+        &self.ears
+    }
+
+    /// A stream of what it tells by itself, of which it is said in the stateless era what is wanted.
+    pub(super) async fn stream(&self, era: Era, wanted: &Value) -> Result<Streamed, Fault> {
+        let mut headers = self.headers(era);
+        if era != Era::Modern {
+            headers.retain(|(name, _)| name != "Content-Type");
+            return self.line.listen(headers, FOR_EVER).await;
+        }
+        let (id, method) = (self.next.fetch_add(1, Ordering::Relaxed), "subscriptions/listen");
+        headers.push(("Mcp-Method".to_owned(), method.to_owned()));
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": listening(wanted.clone()) });
+        self.line.post(headers, request.to_string().into_bytes(), FOR_EVER).await
     }
 
     /// Finds out how to speak to it.
@@ -213,7 +242,10 @@ impl Web {
                     match (fields.get("method").and_then(Value::as_str), fields.get("id")) {
                         (None, Some(told)) if *told == json!(id) => return answer_in(fields),
                         (Some(method), Some(asked)) => self.take_query(era, asked, method, &fields, steps).await,
-                        (Some(method), None) => hear(id, method, &fields, steps),
+                        (Some(method), None) => {
+                            self.ears.hear(method, fields.get("params").unwrap_or(&Value::Null));
+                            hear(id, method, &fields, steps);
+                        }
                         (None, _) => {}
                     }
                 }

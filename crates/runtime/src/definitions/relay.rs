@@ -161,10 +161,10 @@ pub(crate) fn put_back(result: &mut Value, data: Vec<Option<Data>>) {
     }
 }
 
-/// The text these bytes are, if they are one: no file but a text has only letters and what moves a line.
+/// The text these bytes are, if they are one: no file but a text has only letters, what moves a cursor and what begins or
+/// ends an order to a terminal.
 fn text_in(bytes: Vec<u8>) -> Option<String> {
-    let is_of_text =
-        |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{80}'..='\u{9f}');
+    let is_of_text = |c: char| !c.is_control() || matches!(c, '\u{7}'..='\u{d}' | '\u{1b}' | '\u{80}'..='\u{9f}');
     String::from_utf8(bytes).ok().filter(|text| text.chars().all(is_of_text))
 }
 
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn data_that_is_text_is_cleaned_as_text() {
         let blob = |text: &str| json!({ "contents": [{ "uri": "a:b", "blob": STANDARD.encode(text) }] });
-        for text in ["plain words", "", "one\n\ttwo\r\n\u{1b}[8mhidden\u{9b}", "ünï"] {
+        for text in ["plain words", "", "one\n\ttwo\r\n\u{1b}[8mhidden\u{9b}", "\u{1b}]0;title\u{7}", "ünï"] {
             let mut result = blob(text);
             let data = take_data(&mut result);
             assert_eq!((&*data, &result["contents"][0]["blob"]), (&[Some(Data::Text)][..], &json!(text)));
