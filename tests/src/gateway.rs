@@ -40,7 +40,8 @@ impl Served {
         Self::with(bench, &[])
     }
 
-    fn with(bench: &Bench, more: &[&str]) -> Self {
+    /// The same, told more.
+    pub fn with(bench: &Bench, more: &[&str]) -> Self {
         let token = bench.run(&["tokens", "add", "--agent", "default"]).exits(0).stdout.trim().to_owned();
         let mut command = bench.command(&[&["serve", "--http", "127.0.0.1:0"], more].concat());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");

@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    future::pending,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -276,9 +277,14 @@ impl Caller for Client {
         let (answer, answered) = oneshot::channel();
         let rounds = self.rounds.clone();
         Box::pin(async move {
-            let gone = || Fault::failed("not_answered", "the client is gone", "Call again if it is still wanted.");
-            rounds.send(Round { inquiries, answer }).await.map_err(|_| gone())?;
-            answered.await.unwrap_or_else(|_| Err(gone()))
+            // Where nobody listens any more the call is cancelled, and that is how it ends: it is given no answer first.
+            if rounds.send(Round { inquiries, answer }).await.is_err() {
+                return pending().await;
+            }
+            match answered.await {
+                Ok(replies) => replies,
+                Err(_) => pending().await,
+            }
         })
     }
 

@@ -175,7 +175,7 @@ const BROKEN: &[(&str, u64, u64, &str, &str)] = &[
     ("mcp_servers: { one: { command: a, tools: { t: { action: 'code:reed' } } } }", 1, 57, "unknown action", "code:read"),
     ("mcp_servers: { one: { command: a, tools: { t: { safety: netwrk } } } }", 1, 57, "unknown safety class", "network"),
     ("mcp_servers: { one: { command: a, expose: ['a*b'] } }", 1, 44, "names no tool", "and `*`"),
-    ("mcp_servers: { one: { command: a, may_ask: [roots, people] } }", 1, 51, "unknown value for `may_ask`: `people`", "elicitation"),
+    ("mcp_servers: { one: { command: a, may_ask: [roots, people] } }", 1, 52, "unknown value for `may_ask`: `people`", "elicitation"),
     ("mcp_servers: { one: { command: a, hide: [''] } }", 1, 42, "names no tool", "and `*`"),
     ("mcp_servers: { one: { command: a, headers: { A: 'env:B' } } }", 1, 32, "for a server with a `url`", "`env`"),
     ("mcp_servers: { one: { url: 'ftp://e.com' } }", 1, 28, "not an address of the web", "https"),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, LoggingLevel,
-        LoggingMessageNotificationParam, ProgressNotificationParam, ServerRequest,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, InputRequiredResult, LoggingLevel,
+        LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, ServerRequest,
     },
     service::RequestContext,
 };
@@ -158,16 +158,20 @@ pub(crate) async fn call(
         "test_sampling" => {
             let message = json!({ "role": "user", "content": text(argument("prompt")) });
             let params = json!({ "messages": [message], "maxTokens": 100 });
-            let answer = ask(context, "sampling/createMessage", params).await?;
-            says(&format!("LLM response: {}", answer["content"]["text"].as_str().unwrap_or_default()))
+            match ask(request, context, "sampling/createMessage", params).await? {
+                Asked::Answered(answer) => {
+                    says(&format!("LLM response: {}", answer["content"]["text"].as_str().unwrap_or_default()))
+                }
+                Asked::InARound(asked) => Ok(asked),
+            }
         }
         "test_elicitation" => {
             let field = |about: &str| json!({ "type": "string", "description": about });
             let properties = json!({ "username": field("A name."), "email": field("An address.") });
-            elicit(context, argument("message"), properties, &["username", "email"]).await
+            elicit(request, context, argument("message"), properties, &["username", "email"]).await
         }
-        "test_elicitation_sep1034_defaults" => elicit(context, "Who are you?", defaults(), &[]).await,
-        "test_elicitation_sep1330_enums" => elicit(context, "What do you choose?", choices(), &[]).await,
+        "test_elicitation_sep1034_defaults" => elicit(request, context, "Who are you?", defaults(), &[]).await,
+        "test_elicitation_sep1330_enums" => elicit(request, context, "What do you choose?", choices(), &[]).await,
         "test_custom_header" => says(argument("word")),
         "json_schema_2020_12_tool" => says("Done."),
         _ => Err(ErrorData::invalid_params("there is no such tool", None)),
@@ -199,8 +203,9 @@ fn choices() -> Value {
     })
 }
 
-/// Asks the user, as a server of the old era does.
+/// Asks the user.
 async fn elicit(
+    request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
     message: &str,
     properties: Value,
@@ -208,16 +213,42 @@ async fn elicit(
 ) -> Result<CallToolResponse, ErrorData> {
     let schema = json!({ "type": "object", "properties": properties, "required": required });
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
-    let answer = ask(context, "elicitation/create", params).await?;
+    let answer = match ask(request, context, "elicitation/create", params).await? {
+        Asked::Answered(answer) => answer,
+        Asked::InARound(asked) => return Ok(asked),
+    };
     let (action, content) = (answer["action"].as_str().unwrap_or_default(), &answer["content"]);
     says(&format!("Elicitation completed: action={action}, content={content}"))
 }
 
-async fn ask(context: &RequestContext<RoleServer>, method: &str, params: Value) -> Result<Value, ErrorData> {
-    let request = wire::<ServerRequest>(json!({ "method": method, "params": params }))?;
+/// What became of a question.
+enum Asked {
+    Answered(Value),
+    InARound(CallToolResponse),
+}
+
+/// Asks by a request in the old era, and in a round of its own in the new.
+async fn ask(
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+    method: &str,
+    params: Value,
+) -> Result<Asked, ErrorData> {
+    let question = json!({ "method": method, "params": params });
+    if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+        let answer = request.input_responses.as_ref().and_then(|answers| answers.get("answer"));
+        return match answer {
+            Some(answer) => Ok(Asked::Answered(answer.clone())),
+            None => {
+                let asked = json!({ "resultType": "input_required", "inputRequests": { "answer": question } });
+                Ok(Asked::InARound(wire::<InputRequiredResult>(asked)?.into()))
+            }
+        };
+    }
+    let request = wire::<ServerRequest>(question)?;
     let failed = |error: &dyn std::fmt::Display| ErrorData::internal_error(error.to_string(), None);
     let answer = context.peer.send_request(request).await.map_err(|error| failed(&error))?;
-    serde_json::to_value(answer).map_err(|error| failed(&error))
+    serde_json::to_value(answer).map(Asked::Answered).map_err(|error| failed(&error))
 }
 
 /// A client that does not listen is no failure.

@@ -64,7 +64,7 @@ fn configure(file: &Path, url: &str, tools: &[String]) -> io::Result<()> {
         "egress": { "hostname_allowlist": ["localhost", "127.0.0.1"] },
         "information_flow": "off",
         "policy": { "rules": [rule] },
-        "mcp_servers": { SERVER: { "url": url, "tools": tools } },
+        "mcp_servers": { SERVER: { "url": url, "tools": tools, "may_ask": ["elicitation"] } },
     });
     fs::write(file, config.to_string())
 }

@@ -104,6 +104,13 @@ fn visit(stage: &Stage, mut stream: TcpStream) -> io::Result<()> {
     }
     let session = request.header(SESSION) == Some(SESSION_NAME);
     match request.method.as_str() {
+        // A stream that ended too early is taken up again: what then comes is the answer to the last request.
+        "GET" if request.header("last-event-id").is_some() && stage.script.answers.contains_key("GET") => {
+            let id = stage.state().last.clone();
+            let message = json!({ "jsonrpc": "2.0", "id": id, "method": "GET", "params": {} });
+            stage.take(&message, Box::new(Visit::new(stream, true)));
+            Ok(())
+        }
         "GET" if session && stage.script.era != Era::Modern => {
             let mut out = Visit::new(stream, true);
             out.open(200, "text/event-stream", "")?;
@@ -121,6 +128,7 @@ fn visit(stage: &Stage, mut stream: TcpStream) -> io::Result<()> {
             if !modern && !session && message["method"] != "initialize" {
                 return no_session(&request).write(&mut stream, false);
             }
+            stage.state().last = message["id"].clone();
             let mut out = Visit::new(stream, stage.script.events);
             out.named = !modern;
             stage.take(&message, Box::new(out));

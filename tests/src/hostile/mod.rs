@@ -51,7 +51,7 @@ pub struct Script {
     pub tools: Vec<Vec<Value>>,
     /// Tools on one page of a list; all of them where it is 0.
     pub page: usize,
-    /// By method, or by `tools/call:` and the name of a tool: what the first such request is answered with, the second
+    /// By method (`GET` stands for a stream that is taken up again), or by `tools/call:` and the name of a tool: what the first such request is answered with, the second
     /// one, and so on. The last stands for all later ones. Notifications may be listed too.
     pub answers: BTreeMap<String, Vec<Vec<Step>>>,
     /// What it does before it reads anything; over stdio only.
@@ -195,6 +195,8 @@ struct State {
     /// Questions that wait for the client, by their id.
     asked: HashMap<String, mpsc::Sender<Value>>,
     questions: usize,
+    /// The id of the last request; over HTTP only.
+    last: Value,
     listeners: Vec<Listener>,
     greeted: bool,
 }

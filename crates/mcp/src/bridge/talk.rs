@@ -151,9 +151,9 @@ impl<'a> Talk<'a> {
                 Ok(inquiry) => inquiry,
                 Err(error) => return (id, Err(error)),
             };
-            let replied = cx.ask(vec![inquiry.clone()]).await;
-            let answer = replied.and_then(|replies| checked(cx, &inquiry, &replies));
-            (id, answer.map_err(|fault| not_answered(cx, &method, &fault)))
+            let mut noting = Noting::of(cx, &inquiry);
+            let answer = cx.ask(vec![inquiry]).await.and_then(|replies| noting.checked(&replies));
+            (id, answer.map_err(|fault| noting.not_answered(&fault)))
         })
     }
 
@@ -175,7 +175,8 @@ impl<'a> Talk<'a> {
                 Fault::from(refusal)
             })?);
         }
-        let mut asked = self.cx.ask(inquiries.clone());
+        let mut noting: Vec<_> = inquiries.iter().map(|inquiry| Noting::of(self.cx, inquiry)).collect();
+        let mut asked = self.cx.ask(inquiries);
         let replied = loop {
             tokio::select! {
                 biased;
@@ -183,12 +184,11 @@ impl<'a> Talk<'a> {
                 () = raised(self.cx.stop_flag()) => self.cx.check()?,
             }
         };
-        let replies = replied.inspect_err(|fault| {
-            inquiries.iter().for_each(|inquiry| self.cx.note_asked(noted(&inquiry.method, &fault.code)));
-        })?;
+        let replies =
+            replied.inspect_err(|fault| noting.iter_mut().for_each(|noting| drop(noting.not_answered(fault))))?;
         let mut answers = Map::new();
-        for inquiry in &inquiries {
-            answers.insert(inquiry.key.clone(), checked(self.cx, inquiry, &replies)?);
+        for noting in &mut noting {
+            answers.insert(noting.inquiry.key.clone(), noting.checked(&replies)?);
         }
         Ok(Some(answers.into()))
     }
@@ -225,19 +225,36 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// The reply to a question, if it is an answer; that it was asked is noted.
-fn checked(cx: &Cx, inquiry: &Inquiry, replies: &Replies) -> Result<Value, Fault> {
-    let answer = policy::answer(inquiry, replies.get(&inquiry.key).unwrap_or(&Value::Null));
-    if let Ok(answer) = &answer {
-        cx.note_asked(noted(&inquiry.method, &policy::how(answer)));
-    }
-    answer
+/// A question that was asked. What came of it is noted when it is over, however that comes.
+struct Noting<'a> {
+    cx: &'a Cx,
+    inquiry: Inquiry,
+    how: String,
 }
 
-/// What a server of the old era is told where nobody answered; that it asked is noted.
-fn not_answered(cx: &Cx, method: &str, fault: &Fault) -> Value {
-    cx.note_asked(noted(method, &fault.code));
-    json!({ "code": NOT_ANSWERED, "message": fault.message, "data": { "code": fault.code } })
+impl<'a> Noting<'a> {
+    fn of(cx: &'a Cx, inquiry: &Inquiry) -> Self {
+        Self { cx, inquiry: inquiry.clone(), how: "cancelled".to_owned() }
+    }
+
+    /// The reply, if it is an answer.
+    fn checked(&mut self, replies: &Replies) -> Result<Value, Fault> {
+        let answer = policy::answer(&self.inquiry, replies.get(&self.inquiry.key).unwrap_or(&Value::Null))?;
+        self.how = policy::how(&answer);
+        Ok(answer)
+    }
+
+    /// What a server of the old era is told where nobody answered.
+    fn not_answered(&mut self, fault: &Fault) -> Value {
+        self.how = fault.code.to_string();
+        json!({ "code": NOT_ANSWERED, "message": fault.message, "data": { "code": fault.code } })
+    }
+}
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.cx.note_asked(noted(&self.inquiry.method, &self.how));
+    }
 }
 
 fn noted(method: &str, how: &str) -> Asked {
