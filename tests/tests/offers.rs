@@ -87,19 +87,22 @@ impl Town {
         Client::start(command, era)
     }
 
-    /// Calls of this name that are recorded, with what they were given. What only reads is recorded a moment later.
+    /// The ends of calls of this name that are recorded. What only reads is recorded a moment later.
     #[track_caller]
     fn recorded(&self, tool: &str) -> Vec<Value> {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
-            let tail = self.bench.run(&["audit", "tail", "100"]).exits(0).json();
-            let lines: Vec<Value> = tail.as_array().unwrap().clone();
-            let found: Vec<Value> = lines.into_iter().filter(|line| line["body"]["outcome"]["tool"] == tool).collect();
+            let found: Vec<Value> =
+                self.tail().into_iter().filter(|line| line["body"]["outcome"]["tool"] == tool).collect();
             if !found.is_empty() || Instant::now() > until {
                 return found;
             }
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    fn tail(&self) -> Vec<Value> {
+        self.bench.run(&["audit", "tail", "100"]).exits(0).json().as_array().unwrap().clone()
     }
 }
 
@@ -331,8 +334,11 @@ fn prompts_and_resources_take_the_road_of_tools() {
         ("old__resources/read", json!({ "uri": "db://table" })),
     ] {
         let body = &town.recorded(tool)[0]["body"];
-        assert_eq!((&body["record"]["arguments"], &body["outcome"]["labels"][0]), (&arguments, &json!("mcp:old")));
+        assert_eq!(body["outcome"]["labels"][0], "mcp:old", "{body}");
         assert_eq!(body["outcome"]["effects"], json!([{ "kind": "network", "target": "old" }]));
+        let begun =
+            |line: &Value| line["body"]["record"]["tool"] == tool && line["body"]["record"]["arguments"] == arguments;
+        assert!(town.tail().iter().any(begun), "{:?}", town.tail());
     }
 }
 
