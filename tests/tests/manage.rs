@@ -6,7 +6,7 @@
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
-    fs,
+    env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
@@ -17,15 +17,16 @@ use std::{
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use toolgate_tests::{Bench, repository};
+use toolgate_tests::{Bench, Ran, repository, skipped};
 
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";
 const PATH: &str = "/manage/mcp";
 
-/// What no answer may ever show: the value of a secret, and that of a variable of a server.
+/// What no answer may ever show: the value of a secret, that of a variable of a server, and a word that it is started with.
 const CANARY: &str = "canary-5e0b77cd-of-a-connection";
 const VARIABLE: &str = "canary-91aa02-of-a-variable";
+const WORD: &str = "canary-3c77f1-of-an-argument";
 
 // ---- a house with something of everything in it ----
 
@@ -74,7 +75,7 @@ connections:
 mcp_servers:
   weather:
     command: /nowhere/weather
-    args: [--quiet]
+    args: [--quiet, --api-key, '{WORD}', '--token={WORD}']
     env: {{ MODE: '{VARIABLE}', WORD: 'env:API_TOKEN' }}
     disabled: true
 "
@@ -279,8 +280,8 @@ impl Reply {
         let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {}", self.0));
         match self.header("content-type") {
             Some("text/event-stream") => {
-                let events = self.body().lines().filter_map(|line| line.strip_prefix("data: "));
-                read(events.filter(|data| data.starts_with('{')).next_back().unwrap())
+                let mut events = self.body().lines().filter_map(|line| line.strip_prefix("data: "));
+                read(events.rfind(|data| data.starts_with('{')).unwrap())
             }
             _ => read(self.body()),
         }
@@ -493,7 +494,7 @@ fn every_tool_does_what_it_is_for_and_none_shows_a_secret() {
         let paged = tools[*tool]["inputSchema"]["properties"].get("cursor").is_some();
         assert!(ended != "ok" || envelope.get("pagination").is_some() == paged, "{tool}: {envelope}");
         let text = envelope.to_string();
-        for secret in [CANARY, VARIABLE].into_iter().chain(scene.secrets.iter().map(String::as_str)) {
+        for secret in [CANARY, VARIABLE, WORD].into_iter().chain(scene.secrets.iter().map(String::as_str)) {
             assert!(!text.contains(secret), "{tool} shows a secret: {text}");
         }
         assert!(!text.contains("[toolgate "), "{tool} takes our own words for orders: {text}");
@@ -1040,4 +1041,29 @@ fn the_page_lists_the_tools_there_are() {
         .collect();
     let (missing, gone): (Vec<_>, Vec<_>) = (known.difference(&listed).collect(), listed.difference(&known).collect());
     assert!(missing.is_empty() && gone.is_empty(), "without a row: {missing:#?}\nwithout a tool: {gone:#?}");
+}
+
+#[test]
+fn peer_inspector() {
+    let (Some(node), Some(inspector)) = (env::var_os("TOOLGATE_PEER_NODE"), env::var_os("TOOLGATE_PEER_INSPECTOR"))
+    else {
+        return skipped("the Inspector: TOOLGATE_PEER_INSPECTOR is not set; `cargo xtask test` installs it");
+    };
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let ann = Person::new(&bench, "ann", &["read", "approve", "admin"]);
+    let inspect = |words: &[&str]| {
+        let mut command = Command::new(&node);
+        command.arg(&inspector).args(["--cli", &format!("http://{}{PATH}", served.host)]).args(words);
+        command.args(["--header", &format!("Authorization: Bearer {}", ann.token())]);
+        command.env("HOME", bench.home()).env("MCP_CATALOG_PATH", bench.home().join("catalog.json"));
+        Ran::of(&mut command).exits(0)
+    };
+    // Strict, it ends with another status if a schema is one that clients cannot use.
+    let listed = inspect(&["--method", "tools/list", "--strict"]);
+    let page: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(page["tools"].as_array().unwrap().len(), ann.tools(&served).len(), "{listed}");
+    let called = inspect(&["--method", "tools/call", "--tool-name", "agents_show", "--tool-arg", "agent=default"]);
+    let result: Value = serde_json::from_str(&called.stdout).unwrap();
+    assert_eq!(result["structuredContent"]["data"]["name"], "default", "{called}");
 }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use toolgate_contract::{CallId, Fault};
 use toolgate_runtime::store::{
     self, Line, Reader, StoreError,
@@ -13,7 +13,7 @@ use super::{
     answer::{Answered, Data},
     args::{Ended, Nothing, One},
     desk::{Desk, now_ms},
-    page::{Moment, Window},
+    page::{Moment, Row, Window},
     tool::{Tool, read},
 };
 
@@ -76,7 +76,7 @@ async fn list(desk: Desk, Which { agent, tool, status, finding, since, until }: 
     };
     let calls::Calls { calls, next } = desk.read(move |reader| calls::list(reader, &filter)).await?;
     let rows = calls.into_iter().map(|call| (call.seq.to_string(), json!(call))).collect();
-    Ok(desk.page.from_here(rows, next))
+    Ok(desk.page.of_part(rows, next))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -96,7 +96,7 @@ async fn show(desk: Desk, About { id }: About) -> Answered {
     desk.page.of(lines.into_iter().map(row).collect())
 }
 
-fn row(line: Line) -> (String, Value) {
+fn row(line: Line) -> Row {
     (line.seq.to_string(), json!(line))
 }
 
@@ -130,7 +130,7 @@ async fn entries(desk: Desk, Entries { kind, since, until }: Entries) -> Answere
     let (from, limit) = (desk.page.number()?.unwrap_or(u64::MAX), desk.page.limit());
     let kind = kind.map(|One(EntryKind(kind))| kind);
     let (rows, more) = desk.read(move |reader| back(reader, from, limit, kind, window)).await?;
-    Ok(desk.page.from_here(rows, more))
+    Ok(desk.page.of_part(rows, more))
 }
 
 /// Entries before one, the newest first, and where reading stopped if there are more.
@@ -140,7 +140,7 @@ fn back(
     limit: usize,
     kind: Option<&str>,
     window: Window,
-) -> Result<(Vec<(String, Value)>, Option<u64>), StoreError> {
+) -> Result<(Vec<Row>, Option<u64>), StoreError> {
     let (mut rows, mut read) = (Vec::new(), 0);
     loop {
         let lines = reader.before(from, CHUNK)?;

@@ -19,6 +19,9 @@ const MOST_BYTES: usize = 512 * 1024;
 /// Rows that may have come in between two pages of a list with the newest first.
 const NEW: usize = 1_000;
 
+/// A row of a list, and the key it is known by.
+pub(crate) type Row = (String, Value);
+
 /// The page that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paging {
@@ -89,7 +92,7 @@ impl Paging {
     }
 
     /// The page of a list that is all there. Each row has a key of its own.
-    pub(crate) fn of(&self, mut rows: Vec<(String, Value)>) -> Answered {
+    pub(crate) fn of(&self, mut rows: Vec<Row>) -> Answered {
         if let Some(place) = &self.after {
             let last = rows.iter().position(|(key, _)| *key == place.last).ok_or_else(bad_cursor)?;
             rows.drain(..=last);
@@ -99,11 +102,11 @@ impl Paging {
 
     /// The page of a list that was read from where the last page ended. `more` is where reading stopped, if it was before
     /// the end of the list.
-    pub(crate) fn from_here(&self, rows: Vec<(String, Value)>, more: Option<u64>) -> Data {
+    pub(crate) fn of_part(&self, rows: Vec<Row>, more: Option<u64>) -> Data {
         self.cut(rows, more.map(|more| more.to_string()))
     }
 
-    fn cut(&self, rows: Vec<(String, Value)>, more: Option<String>) -> Data {
+    fn cut(&self, rows: Vec<Row>, more: Option<String>) -> Data {
         let (mut data, mut bytes, mut last, mut next) = (Vec::new(), 0, None, more);
         for (key, row) in rows {
             if data.len() >= self.limit || bytes >= MOST_BYTES {
@@ -196,7 +199,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn rows(names: &[&str]) -> Vec<(String, Value)> {
+    fn rows(names: &[&str]) -> Vec<Row> {
         names.iter().map(|name| ((*name).to_owned(), json!(name))).collect()
     }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolgate_contract::{Fault, Scope, SourceLine};
 use toolgate_runtime::{
-    config::{self, Address, Program, Reached, Server, Word},
+    config::{self, Address, Program, Reached, Server, Word, looks_secret},
     definitions::{Definitions, Listed},
 };
 
@@ -53,19 +53,49 @@ fn page(name: &str, known: &Server, source: &SourceLine) -> Value {
             };
             let env: BTreeMap<&String, String> = env.iter().map(|(name, value)| (name, word(value))).collect();
             json!({
-                "command": command, "args": args, "env": env, "allowed_hosts": allowed_hosts,
+                "command": command, "args": words(args), "env": env, "allowed_hosts": allowed_hosts,
                 "workspace": workspace, "access": access, "visible": visible,
             })
         }
         Reached::Address(Address { url, headers, connection }) => {
             let headers: Map<String, Value> =
                 headers.iter().map(|(name, value)| (name.clone(), json!(value.to_string()))).collect();
-            json!({ "url": url, "headers": headers, "connection": connection })
+            json!({ "url": address(url), "headers": headers, "connection": connection })
         }
     };
     (page["name"], page["source"], page["disabled"]) = (json!(name), json!(source.to_string()), json!(disabled));
     (page["terms"], page["expose"], page["hide"]) = (json!(tools), json!(expose), json!(hide));
     page
+}
+
+/// What a server is, in a list.
+fn is(server: &Server) -> Value {
+    match &server.reached {
+        Reached::Program(Program { command, args, .. }) => json!({ "command": command, "args": words(args) }),
+        Reached::Address(Address { url, .. }) => json!({ "url": address(url) }),
+    }
+}
+
+/// What stands for what is not told.
+const NOT_TOLD: &str = "[not told]";
+
+/// The words a program is started with, but not those that one before them says are secret.
+fn words(args: &[String]) -> Vec<String> {
+    let is_secret = |name: &str, value: &str| looks_secret(&name.replace('-', "_"), value);
+    let word = |(at, word): (usize, &String)| {
+        let before = at.checked_sub(1).and_then(|before| args.get(before)).filter(|before| before.starts_with('-'));
+        match word.split_once('=') {
+            Some((name, value)) if is_secret(name, value) => format!("{name}={NOT_TOLD}"),
+            None if before.is_some_and(|before| is_secret(before, word)) => NOT_TOLD.to_owned(),
+            _ => word.clone(),
+        }
+    };
+    args.iter().enumerate().map(word).collect()
+}
+
+/// An address without its query, in which some keep keys.
+fn address(url: &str) -> String {
+    url.split_once('?').map_or_else(|| url.to_owned(), |(before, _)| format!("{before}?{NOT_TOLD}"))
 }
 
 async fn pins(desk: &Desk) -> Result<Vec<Listed>, Fault> {
@@ -84,7 +114,7 @@ async fn list(desk: Desk, _: Nothing) -> Answered {
         let own = of_server(&pins, name);
         let held = own.iter().filter(|tool| tool.held.is_some()).count();
         let row = json!({
-            "name": name, "is": known.value.identity(), "disabled": known.value.disabled,
+            "name": name, "is": is(&known.value), "disabled": known.value.disabled,
             "source": known.source.to_string(), "pinned": own.len() - held, "held_back": held,
         });
         (name.clone(), row)
@@ -126,4 +156,22 @@ async fn remove(desk: Desk, OneServer { server }: OneServer) -> Answered {
     let name = server.clone();
     blocking(move || config::remove_server(&dir, &name)).await?.map_err(|errors| not_removed(&errors))?;
     Ok(Data::one(&json!({ "server": server, "removed": true, "holds": "until Toolgate is started again" })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_secret_are_not_told() {
+        let check = |args: &[&str], expected: &[&str]| {
+            let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(words(&args), expected);
+        };
+        check(&["--quiet", "-y", "server@1.0.0"], &["--quiet", "-y", "server@1.0.0"]);
+        check(&["--api-key", "k9J2mQ8rT4vX", "--port", "8080"], &["--api-key", NOT_TOLD, "--port", "8080"]);
+        check(&["--token=k9J2mQ8rT4vX", "token", "k9J2mQ8rT4vX"], &["--token=[not told]", "token", "k9J2mQ8rT4vX"]);
+        assert_eq!(address("https://a.example/mcp?key=k9J2mQ8r"), "https://a.example/mcp?[not told]");
+        assert_eq!(address("https://a.example/mcp"), "https://a.example/mcp");
+    }
 }
