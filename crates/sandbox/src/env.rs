@@ -10,6 +10,7 @@ use std::{
 };
 
 use toolgate_contract::Fault;
+use toolgate_gate::Permit;
 
 /// What the room says about itself.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,23 @@ pub(crate) struct Base<'a> {
     pub(crate) user: &'a str,
     /// What reads what is written there.
     pub(crate) term: Term,
+    /// Where its secrets come from.
+    pub(crate) secrets: Secrets,
+}
+
+/// Where the secrets of a job come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secrets {
+    /// It has none: a variable that reads like one was written down by whoever asked for the job.
+    None,
+    /// The operator names them, and whoever made the job looked them up.
+    Given,
+}
+
+impl Secrets {
+    pub(crate) fn of(permit: &Permit) -> Self {
+        if permit.needs().secrets { Self::Given } else { Self::None }
+    }
 }
 
 /// What reads the output of a job.
@@ -40,7 +58,7 @@ pub(crate) fn build(
     base: &Base<'_>,
 ) -> Result<Vec<(String, String)>, Fault> {
     let mut env = of_the_room(prefixes, base)?;
-    admit(asked)?;
+    admit(asked, base.secrets)?;
     env.extend(asked.iter().map(|(name, value)| (name.clone(), value.clone())));
     Ok(env.into_iter().collect())
 }
@@ -88,7 +106,7 @@ const LONGEST_NAME: usize = 256;
 const LONGEST_VALUE: usize = 64 << 10;
 const MOST_BYTES: usize = 512 << 10;
 
-fn admit(asked: &BTreeMap<String, String>) -> Result<(), Fault> {
+fn admit(asked: &BTreeMap<String, String>, secrets: Secrets) -> Result<(), Fault> {
     if asked.len() > MOST_VARIABLES {
         return Err(bad(
             format!("{} variables are too many: at most {MOST_VARIABLES}", asked.len()),
@@ -99,6 +117,9 @@ fn admit(asked: &BTreeMap<String, String>) -> Result<(), Fault> {
         admit_name(name)?;
         admit_value(name, value)?;
         admit_variable(name)?;
+        if secrets == Secrets::None && READS_LIKE_A_SECRET.holds(name) {
+            return Err(READS_LIKE_A_SECRET.refusal(name));
+        }
     }
     // As the kernel counts: a sign between the two and one at the end.
     let bytes: usize = asked.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
@@ -111,10 +132,11 @@ fn admit(asked: &BTreeMap<String, String>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// May a job ask for a variable of this name? The same answer as when it starts, for who asks before.
+/// May a job ask for a variable of this name, where its secrets are given to it? The same answer as when it starts, for who
+/// asks before.
 pub fn admit_variable(name: &str) -> Result<(), Fault> {
     match REFUSED.iter().find(|group| group.holds(name)) {
-        Some(group) => Err(Fault::refused("environment_refused", format!("`{name}` {}", group.why), group.remedy)),
+        Some(group) => Err(group.refusal(name)),
         None => Ok(()),
     }
 }
@@ -169,6 +191,10 @@ enum Case {
 }
 
 impl Group {
+    fn refusal(&self, name: &str) -> Fault {
+        Fault::refused("environment_refused", format!("`{name}` {}", self.why), self.remedy)
+    }
+
     fn holds(&self, name: &str) -> bool {
         let name = match self.case {
             Case::Matters => name.to_owned(),
@@ -418,34 +444,35 @@ const REFUSED: &[Group] = &[
         ],
         except: &[],
     },
-    Group {
-        why: "reads like a secret",
-        remedy: "Give secrets by reference, never by value: an environment can be read and is written down.",
-        case: Case::Ignored,
-        names: &[
-            "*TOKEN*",
-            "*SECRET*",
-            "*PASSWORD*",
-            "*PASSWD*",
-            "*PASSPHRASE*",
-            "*_PWD",
-            "*CREDENTIAL*",
-            "*PRIVATE_KEY*",
-            "*PRIVATEKEY*",
-            "*API_KEY*",
-            "*APIKEY*",
-            "*ACCESS_KEY*",
-            "*ENCRYPTION_KEY*",
-            "*SIGNING_KEY*",
-            "*BEARER*",
-            "*AUTH_CONFIG*",
-            "AWS_*",
-        ],
-        // Words of language models, and where a cloud is. Each by its full name: a pattern here would open a way around
-        // all of the above.
-        except: &["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "MAX_OUTPUT_TOKENS", "AWS_REGION", "AWS_DEFAULT_REGION"],
-    },
 ];
+
+const READS_LIKE_A_SECRET: Group = Group {
+    why: "reads like a secret",
+    remedy: "Give secrets by reference, never by value: an environment can be read and is written down.",
+    case: Case::Ignored,
+    names: &[
+        "*TOKEN*",
+        "*SECRET*",
+        "*PASSWORD*",
+        "*PASSWD*",
+        "*PASSPHRASE*",
+        "*_PWD",
+        "*CREDENTIAL*",
+        "*PRIVATE_KEY*",
+        "*PRIVATEKEY*",
+        "*API_KEY*",
+        "*APIKEY*",
+        "*ACCESS_KEY*",
+        "*ENCRYPTION_KEY*",
+        "*SIGNING_KEY*",
+        "*BEARER*",
+        "*AUTH_CONFIG*",
+        "AWS_*",
+    ],
+    // Words of language models, and where a cloud is. Each by its full name: a pattern here would open a way around
+    // all of the above.
+    except: &["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "MAX_OUTPUT_TOKENS", "AWS_REGION", "AWS_DEFAULT_REGION"],
+};
 
 #[cfg(test)]
 mod tests {
@@ -456,7 +483,8 @@ mod tests {
 
     use super::*;
 
-    const BASE: Base<'_> = Base { home: "/home/agent", tmp: "/tmp", user: "agent", term: Term::Dumb };
+    const BASE: Base<'_> =
+        Base { home: "/home/agent", tmp: "/tmp", user: "agent", term: Term::Dumb, secrets: Secrets::None };
 
     fn asked<const N: usize>(variables: [(&str, &str); N]) -> BTreeMap<String, String> {
         variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
@@ -690,6 +718,9 @@ mod tests {
             assert!(fault.remedy.contains("by reference"), "{fault}");
             assert!(!fault.to_string().contains("hunter2"), "{fault}");
         }
+        let given = Base { secrets: Secrets::Given, ..BASE };
+        assert!(build(&[], &asked([("GITHUB_TOKEN", "hunter2")]), &given).is_ok());
+        assert!(build(&[], &asked([("LD_PRELOAD", "hunter2")]), &given).is_err());
         let nul = build(&[], &asked([("A", "hunter2\0")]), &BASE).unwrap_err();
         assert!(!nul.to_string().contains("hunter2"), "{nul}");
     }

@@ -128,7 +128,13 @@ impl ProcessRoom {
     }
 
     /// Starts a job on these streams, or on a terminal when there are none.
-    fn begin(&self, job: &Job, streams: &[OwnedFd], terminal: Option<TerminalSize>) -> Result<Begun, RoomError> {
+    fn begin(
+        &self,
+        job: &Job,
+        secrets: env::Secrets,
+        streams: &[OwnedFd],
+        terminal: Option<TerminalSize>,
+    ) -> Result<Begun, RoomError> {
         if !self.is_alive() {
             return Err(RoomError::Lost("it was closed".into()));
         }
@@ -139,7 +145,7 @@ impl ProcessRoom {
         let (root, cwd) = starts_at(&self.spec, job, &self.home())?;
         let order = Order {
             argv: job.argv.clone(),
-            env: self.environment(job, terminal.is_some())?,
+            env: self.environment(job, terminal.is_some(), secrets)?,
             root,
             cwd,
             terminal,
@@ -175,7 +181,12 @@ impl ProcessRoom {
         receipt::write(&self.spec, self.tier, &self.looked, &begun.facts, begun.cgroup.as_ref(), self.door.is_some())
     }
 
-    fn environment(&self, job: &Job, on_terminal: bool) -> Result<Vec<(String, String)>, RoomError> {
+    fn environment(
+        &self,
+        job: &Job,
+        on_terminal: bool,
+        secrets: env::Secrets,
+    ) -> Result<Vec<(String, String)>, RoomError> {
         let (home, tmp) = match self.tier {
             Tier::Namespaces => (HOME.to_owned(), "/tmp".to_owned()),
             Tier::Landlock => {
@@ -184,7 +195,7 @@ impl ProcessRoom {
             }
         };
         let term = if on_terminal { env::Term::Xterm } else { env::Term::Dumb };
-        let base = env::Base { home: &home, tmp: &tmp, user: "agent", term };
+        let base = env::Base { home: &home, tmp: &tmp, user: "agent", term, secrets };
         let mut env = env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)?;
         if self.door.is_some() {
             env.extend(door::proxy_variables());
@@ -226,7 +237,7 @@ impl Room for ProcessRoom {
             fcntl_setfl(ours, OFlags::NONBLOCK).map_err(make)?;
         }
         let refused_before = self.door.as_ref().map_or(0, Door::refusals);
-        let begun = self.begin(job, &[stdin, their_stdout, their_stderr], None)?;
+        let begun = self.begin(job, env::Secrets::of(permit), &[stdin, their_stdout, their_stderr], None)?;
         let receipt = self.receipt(&begun);
         let running = Running {
             job,
@@ -248,7 +259,7 @@ impl Room for ProcessRoom {
 
     fn open_terminal(&self, permit: &Permit, job: &Job, size: TerminalSize) -> Result<Box<dyn Terminal>, RoomError> {
         check_job(permit, job, &self.spec)?;
-        let begun = self.begin(job, &[], Some(size))?;
+        let begun = self.begin(job, env::Secrets::of(permit), &[], Some(size))?;
         let receipt = self.receipt(&begun);
         Ok(Box::new(ProcessTerminal::new(begun, receipt, job.limits)?))
     }

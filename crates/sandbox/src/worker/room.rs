@@ -115,7 +115,7 @@ impl WorkerRoom {
         let (root, cwd) = starts_at(&self.spec, job, &self.home)?;
         let term = if terminal.is_some() { env::Term::Xterm } else { env::Term::Dumb };
         let home = self.home.to_string_lossy();
-        let base = env::Base { home: &home, tmp: "/tmp", user: "agent", term };
+        let base = env::Base { home: &home, tmp: "/tmp", user: "agent", term, secrets: env::Secrets::None };
         let mut env = env::build(&self.spec.path_prefixes, &job.env, &base).map_err(RoomError::BadJob)?;
         if self.spec.egress.opening().is_some() {
             env.extend(door::proxy_variables());
