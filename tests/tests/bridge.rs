@@ -573,7 +573,7 @@ fn what_nobody_has_classified_is_asked_about() {
 
 /// A server that looks around as it is told to.
 const SPY: &str = r#"
-import json, os, socket, sys
+import http.client, json, os, socket, sys
 
 def look(what, at):
     try:
@@ -590,6 +590,11 @@ def look(what, at):
             host, port = at.rsplit(":", 1)
             socket.create_connection((host, int(port)), 2).close()
             return "connected"
+        if what == "fetch":
+            line = http.client.HTTPConnection(os.environ["https_proxy"].split("//")[1], timeout=10)
+            line.set_tunnel(at)
+            line.request("GET", "/")
+            return line.getresponse().read().decode()
     except Exception as error:
         return "no: " + str(error)
 
@@ -611,6 +616,30 @@ for line in sys.stdin:
 "#;
 
 #[test]
+fn a_server_talks_to_the_hosts_its_entry_names_and_to_nobody_else() {
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        return toolgate_tests::skipped("there is no python3 in /usr/bin");
+    }
+    let page = |body: &str| Hostile::start(json!({ "pages": { "/": { "status": 200, "body": body } } }));
+    let (open, closed) = (page("let in"), page("never read"));
+    let mut town = Town::new();
+    fs::write(town.bin().join("spy.py"), SPY).unwrap();
+    let hosts = [open.address().to_string()];
+    let spy = json!({
+        "command": "python3", "args": [town.bin().join("spy.py")], "visible": [town.bin()], "allowed_hosts": hosts,
+    });
+    town.servers.insert("spy".to_owned(), spy);
+    town.also = "egress: { hostname_allowlist: ['127.0.0.1'] }\n".to_owned();
+    let fetch = |town: &Town, from: &Hostile| {
+        let arguments = json!({ "what": "fetch", "at": from.address().to_string() });
+        text(&town.call("spy__look", &arguments).done()).to_owned()
+    };
+    assert_eq!(fetch(&town, &open), "let in");
+    assert!(fetch(&town, &closed).starts_with("no: "));
+    assert_eq!(closed.heard(), Vec::<Value>::new());
+}
+
+#[test]
 fn a_server_has_what_its_entry_names_and_nothing_else() {
     if !std::path::Path::new("/usr/bin/python3").exists() {
         return toolgate_tests::skipped("there is no python3 in /usr/bin");
@@ -627,7 +656,7 @@ fn a_server_has_what_its_entry_names_and_nothing_else() {
         "args": [town.bin().join("spy.py")],
         "visible": [town.bin()],
         "workspace": town.bench.workspace(),
-        "env": { "PLAIN": "word", "PROOF": "env:SPY_PROOF" },
+        "env": { "PLAIN": "word", "PROOF_TOKEN": "env:SPY_PROOF" },
     });
     town.servers.insert("spy".to_owned(), spy);
     let look = |town: &Town, what: &str, at: &str| {
@@ -644,11 +673,11 @@ fn a_server_has_what_its_entry_names_and_nothing_else() {
         assert!(look(&town, "read", hidden).starts_with("no: "), "{hidden}");
     }
     let names = look(&town, "names", "");
-    assert!(names.contains("PLAIN") && names.contains("PROOF"), "{names}");
+    assert!(names.contains("PLAIN") && names.contains("PROOF_TOKEN"), "{names}");
     assert!(!names.contains("UNRELATED") && !names.contains("TOOLGATE") && !names.contains("SPY_PROOF"), "{names}");
     assert_eq!(look(&town, "value", "PLAIN"), "word");
     // It has its secret, and whatever it tells of it nobody reads.
-    let told = look(&town, "value", "PROOF");
+    let told = look(&town, "value", "PROOF_TOKEN");
     assert!(told.contains("[redacted:SPY_PROOF]") && !told.contains("hunter2"), "{told}");
     assert!(look(&town, "dial", &here).starts_with("no: "));
     let town = town.set("spy", "access", json!("write"));
