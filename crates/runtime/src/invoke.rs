@@ -15,14 +15,14 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, AgentName, ApprovalId, Asked, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault, FaultKind,
-    Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason, Record,
-    Resolution, Risk, SafetyClass, Status, digest, nearest,
+    ActionType, AgentName, ApprovalId, Asked, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault,
+    FaultKind, Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason,
+    Record, Resolution, Risk, SafetyClass, Status, digest, nearest,
 };
 use toolgate_gate::{
     Agent, Asking, ConnectionTerms, Decision, GitLevel, Origin, Permit, Request, Terrain, Wanted, decide, read_command,
 };
-use toolgate_guard::{clean as hidden, injection, json, owasp, shell::policy::Judgement};
+use toolgate_guard::{clean as hidden, json, owasp, shell::policy::Judgement};
 use toolgate_store::state::Ticket;
 use toolgate_tools::{Cx, Hands, Inquiries, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
 
@@ -109,7 +109,7 @@ struct Trip {
     begun: bool,
     enforced: Vec<String>,
     labels: Vec<String>,
-    /// Connections a room was refused.
+    /// Connections a room was refused, and orders in what a fault quotes.
     findings: Vec<Finding>,
     /// What its server asked of whoever called.
     asked: Vec<Asked>,
@@ -192,14 +192,25 @@ async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Res
         house.conversations.wrote(work).await;
     }
     trip.labels = meaning.labels();
+    match ran {
+        Ok(output) => admit_and_clean(house, entry, &deed, output, trip),
+        Err(stop) => Err(hear(house, entry, &deed, stop, trip)),
+    }
+}
+
+/// A fault may quote what a server or a file says, and that is somebody else's word like any answer: it is heard, and
+/// fenced where it gives orders.
+fn hear(house: &House, entry: &Entry, deed: &Deed<'_>, stop: Stop, trip: &mut Trip) -> Stop {
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
-    // A fault may quote what a server or a file says, and that is somebody else's word like any answer.
-    let output = ran.inspect_err(|stop| {
-        let said = stop.message();
-        let orders = injection::judge(said).verdict != injection::Verdict::Clean;
-        house.conversations.heard(&deed, source, &Value::from(said), Seen { orders, credentials: false });
-    })?;
-    admit_and_clean(house, entry, &deed, output, trip)
+    let said = Output { text: stop.message().to_owned(), structured: Value::Null, truncated: None };
+    let cleaned = clean(said, &entry.tool.def.caps, Some(source), &house.redactor);
+    let seen = Seen { orders: cleaned.ordered, credentials: false };
+    house.conversations.heard(deed, source, &Value::from(stop.message()), seen);
+    if !cleaned.ordered {
+        return stop;
+    }
+    trip.findings.extend(cleaned.findings);
+    stop.saying(cleaned.text)
 }
 
 /// What the body gave back, fit for the model, and heard.
@@ -824,6 +835,14 @@ impl Stop {
         match self {
             Self::Fault(fault) | Self::Fatal(_, fault) => &fault.message,
             Self::Pending { message, .. } => message,
+        }
+    }
+
+    fn saying(self, message: String) -> Self {
+        match self {
+            Self::Fault(fault) => Self::Fault(Fault { message, ..fault }),
+            Self::Fatal(fatal, fault) => Self::Fatal(fatal, Fault { message, ..fault }),
+            Self::Pending { approval, .. } => Self::Pending { approval, message },
         }
     }
 

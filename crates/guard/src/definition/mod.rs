@@ -209,6 +209,10 @@ impl Scan {
             };
             self.note(finding.rule, at, &finding.detail, weight);
         }
+        // Colours hide nothing in what a program prints; in a definition they have no business at all.
+        if hidden.iter().next().is_none() && text.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
+            self.note("escape", at, "a terminal would act on it", Weight::Proof);
+        }
         seen.into_owned()
     }
 
