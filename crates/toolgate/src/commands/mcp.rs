@@ -333,7 +333,9 @@ fn told(problem: &Problem) -> Value {
 fn about(server: &Server) -> String {
     let asks: Vec<&str> = server.may_ask.iter().map(|ask| ask.as_str()).collect();
     let asks = if asks.is_empty() { "nothing".to_owned() } else { asks.join(", ") };
-    format!("{}  may ask    {asks}\n", reached(server))
+    let taken: Vec<&str> = server.offers.iter().map(|offer| offer.as_str()).collect();
+    let taken = if taken.is_empty() { "nothing".to_owned() } else { taken.join(", ") };
+    format!("{}  may ask    {asks}\n  is taken   {taken}\n", reached(server))
 }
 
 fn reached(server: &Server) -> String {
