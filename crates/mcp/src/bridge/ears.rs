@@ -17,7 +17,7 @@ use toolgate_guard::json::{self as strict, Limits};
 
 use super::{events::Events, handshake::Era, peer::MOST_LINE, web::Web};
 
-/// A notice is short: what is longer is not listened to.
+/// A notice or a question is short: what is longer is not listened to.
 const LIMITS: Limits = Limits { bytes: 64 * 1024, depth: 32 };
 /// How long is waited before a stream that ended is opened again: twice as long every time, up to the longest.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -119,8 +119,12 @@ async fn read(web: &Web, era: Era, wanted: &Value) -> End {
     // Whatever is wrong with the stream, it is opened again.
     while let Ok(Some(piece)) = stream.piece().await {
         for data in events.take(&piece) {
-            if let Ok(message) = strict::read(&data, &LIMITS) {
-                web.ears().hear(message["method"].as_str().unwrap_or_default(), &message["params"]);
+            match strict::read(&data, &LIMITS) {
+                Ok(message) if message.get("id").is_some() && message["method"].is_string() => {
+                    web.take_stray(era, &message).await;
+                }
+                Ok(message) => web.ears().hear(message["method"].as_str().unwrap_or_default(), &message["params"]),
+                Err(_) => {}
             }
         }
         if events.held() > MOST_LINE {

@@ -57,13 +57,15 @@ impl Link {
 
     /// Greets a server that is at an address, within this time.
     pub async fn open_line(line: ServerLine, can: Value, patience: Duration) -> Result<Self, Trouble> {
+        let may_ask = can.as_object().is_some_and(|can| !can.is_empty());
         let web = Web::new(line, can, patience);
         let greeting = web.greet().await?;
         let wanted = match greeting.era {
             Era::Modern => greeting.told_changes(),
-            // It tells of addresses on the same stream.
+            // It tells of addresses on the same stream, and may ask there.
             Era::Legacy(_) => {
-                greeting.told_changes().or_else(|| greeting.can("resources", "subscribe").then_some(json!({})))
+                let more = greeting.can("resources", "subscribe") || may_ask;
+                greeting.told_changes().or_else(|| more.then_some(json!({})))
             }
         };
         let heard = wanted.map(|wanted| Arc::new(listen(&web, greeting.era, wanted)));

@@ -5,6 +5,7 @@
 //! all of its tools are asked for (`listing.rs`) and handed to the runtime, which pins, holds back and names them. Results are
 //! passed on as the JSON they are: what this program has no word for is neither lost nor a reason to fail.
 
+mod calls;
 mod ears;
 mod events;
 mod handshake;

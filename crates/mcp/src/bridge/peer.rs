@@ -2,12 +2,7 @@
 //!
 //! Whoever is at the other end may write anything. A line that is no message is counted and left behind, a line that is
 //! too long is thrown away as it comes, and an answer goes to the request with its id and to nobody else: one that
-//! nobody waits for is counted.
-//!
-//! A server of the old era may have a question to whoever makes a call, and nothing says which call it is about. It is that of
-//! the one call under way; with several of them, or after one was given up of which the server has not said that it is over,
-//! the question is refused. To make calls of such a server one at a time instead would let one person who does not answer
-//! hold up all others for minutes, and would still show somebody the question of a call that was given up.
+//! nobody waits for is counted. Whose a question of the server is, [`super::calls`] says.
 
 use std::{
     collections::HashMap,
@@ -16,7 +11,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Map, Value, json};
@@ -30,7 +25,7 @@ use toolgate_contract::Fault;
 use toolgate_guard::json::{self as strict, Limits};
 use toolgate_runtime::tools::{Remark, Weight};
 
-use super::{ears::Ears, policy};
+use super::{calls::Calls, ears::Ears};
 use crate::message::find_id;
 
 /// Bytes of one line, its end included.
@@ -41,10 +36,6 @@ const LIMITS: Limits = Limits { bytes: MOST_LINE, depth: 72 };
 const UNREAD: usize = 64;
 /// What a reader keeps between lines.
 const KEPT: usize = 64 * 1024;
-/// How long a server that was told to stop may still ask about what it was told to stop.
-const MEMORY: Duration = Duration::from_secs(10 * 60);
-/// The number JSON-RPC has for a request that makes no sense.
-const INVALID_REQUEST: i64 = -32600;
 /// How much of what a server says about its own failure is passed on.
 const SHOWN: usize = 1_000;
 
@@ -134,8 +125,7 @@ struct Shared {
     out: mpsc::Sender<Vec<u8>>,
     next: AtomicU64,
     noise: Mutex<Noise>,
-    /// Calls that were given up and that the server has not answered, and since when.
-    given_up: Mutex<HashMap<u64, Instant>>,
+    calls: Calls,
     ears: Ears,
     ended: CancellationToken,
 }
@@ -159,7 +149,7 @@ impl Peer {
             out,
             next: AtomicU64::new(1),
             noise: Mutex::default(),
-            given_up: Mutex::default(),
+            calls: Calls::default(),
             ears: Ears::default(),
             ended: ended.clone(),
         });
@@ -184,8 +174,11 @@ impl Peer {
             meta["progressToken"] = json!(id);
         }
         let (answer, answered) = oneshot::channel();
-        self.shared.wait_for(id, Waiter { answer, steps })?;
+        if let Some(ears) = &steps {
+            self.shared.calls.begin(id, ears.clone());
+        }
         let asked = Asked { shared: &self.shared, id };
+        self.shared.wait_for(id, Waiter { answer, steps })?;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let whole = async {
             self.shared.out.send(line(&request)).await.map_err(|_| Trouble::Gone)?;
@@ -263,10 +256,8 @@ struct Asked<'a> {
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         let given_up = self.shared.waiting().as_mut().and_then(|waiting| waiting.remove(&self.id));
-        if let Some(waiter) = given_up {
-            if waiter.steps.is_some() {
-                self.shared.given_up().insert(self.id, Instant::now());
-            }
+        self.shared.calls.give_up(self.id);
+        if given_up.is_some() {
             let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
             self.shared.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
         }
@@ -280,10 +271,6 @@ impl Shared {
 
     fn noise(&self) -> MutexGuard<'_, Noise> {
         self.noise.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn given_up(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait_for(&self, id: u64, waiter: Waiter) -> Result<(), Trouble> {
@@ -334,7 +321,7 @@ impl Shared {
             (Some(method), Some(id)) => {
                 let (method, params) = (method.to_owned(), fields.get("params").cloned());
                 let query = Query { id: id.clone(), method, params: params.unwrap_or_else(|| json!({})) };
-                if let Err(error) = self.pass_on(query) {
+                if let Err(error) = self.calls.pass_on(query) {
                     self.noise().refused += 1;
                     self.say(&reply(&id, Err(error)));
                 }
@@ -344,34 +331,11 @@ impl Shared {
         }
     }
 
-    /// Gives a question to the call it is about, or says why it is about none.
-    fn pass_on(&self, query: Query) -> Result<(), Value> {
-        if !policy::is_question(&query.method) {
-            return Err(policy::unknown_method());
-        }
-        let refused = |message: &str| Err(json!({ "code": INVALID_REQUEST, "message": message }));
-        let unsure = {
-            let mut given_up = self.given_up();
-            given_up.retain(|_, since| since.elapsed() < MEMORY);
-            !given_up.is_empty()
-        };
-        let waiting = self.waiting();
-        let mut calls = waiting.iter().flat_map(HashMap::values).filter_map(|waiter| waiter.steps.as_ref());
-        match (calls.next(), calls.next(), unsure) {
-            (Some(call), None, false) => match call.try_send(Said::Query(query)) {
-                Ok(()) => Ok(()),
-                Err(_) => refused("the call it is about does not listen"),
-            },
-            (Some(_), _, _) => refused("several calls are under way, and nothing says which one it is about"),
-            (None, _, _) => refused("no call is under way that it could be about"),
-        }
-    }
-
     /// Gives an answer to whoever waits for it.
     fn settle(&self, id: &Value, answer: Result<Value, Trouble>) {
         let waiter = id.as_u64().and_then(|id| self.waiting().as_mut()?.remove(&id));
         if let Some(id) = id.as_u64() {
-            self.given_up().remove(&id);
+            self.calls.answered(id);
         }
         match waiter {
             Some(waiter) => drop(waiter.answer.send(answer)),

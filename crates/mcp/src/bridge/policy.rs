@@ -445,7 +445,7 @@ fn speaks_of_secret(text: &str) -> bool {
     let joined = skeleton(&words.concat());
     let stem = |stem: &&str| joined.contains(&skeleton(stem));
     let word = |word: &String| WORDS.iter().any(|known| skeleton(known) == skeleton(word));
-    STEMS.iter().any(|known| stem(known)) || words.iter().any(word)
+    STEMS.iter().any(stem) || words.iter().any(word)
 }
 
 /// The words of a text, those of a name written `likeThis` or `like_this` too.

@@ -328,7 +328,7 @@ impl Server {
         Handle::current().block_on(async {
             self.want_remarks(&link, cx.hears(), &mut params).await;
             let wanted = Wanted { method, params, mirrored: repeated, can: &can };
-            Talk::new(self, &link, cx, &can).to_the_end(wanted).await
+            Talk::new(self, &link, cx, &can).whole_answer(wanted).await
         })
     }
 

@@ -65,7 +65,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Asks until there is a whole answer.
-    pub(super) async fn to_the_end(mut self, wanted: Wanted<'_>) -> Result<Value, Fault> {
+    pub(super) async fn whole_answer(mut self, wanted: Wanted<'_>) -> Result<Value, Fault> {
         let mut brought = Map::new();
         for _ in 0..MOST_ROUNDS {
             let mut wanted = wanted.clone();

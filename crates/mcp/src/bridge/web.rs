@@ -22,6 +22,7 @@ use toolgate_guard::json::{self as strict, Limits};
 use toolgate_runtime::{ServerLine, egress::Streamed};
 
 use super::{
+    calls::Calls,
     ears::Ears,
     events::Events,
     handshake::{Era, Greeting, MODERN, hello, legacy, modern, says_modern, speaks_modern},
@@ -49,6 +50,7 @@ pub(crate) struct Web {
     /// What a server of the old era may ask for.
     can: Value,
     ears: Ears,
+    calls: Calls,
 }
 
 /// A header that repeats an argument, so that whoever stands between need not read the body: where the argument is, and the
@@ -64,6 +66,7 @@ impl Web {
             patience,
             can,
             ears: Ears::default(),
+            calls: Calls::default(),
         })
     }
 
@@ -161,6 +164,9 @@ impl Web {
             let name = name.map(|name| ("Mcp-Name".to_owned(), plain(name)));
             headers.extend(name);
             headers.extend(repeated(mirrored, params.get("arguments").unwrap_or(&Value::Null)));
+        }
+        if let Some(ears) = &steps {
+            self.calls.begin(id, ears.clone());
         }
         let mut asked = Asked { web: self, era, id, answered: false };
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -287,6 +293,18 @@ impl Web {
         }
     }
 
+    /// A request of the server on the stream where it tells things by itself: nothing says what it is about.
+    pub(super) async fn take_stray(&self, era: Era, message: &Value) {
+        let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default().to_owned());
+        if method == "ping" {
+            return self.reply(era, id, Ok(json!({}))).await;
+        }
+        let params = message.get("params").cloned().unwrap_or_else(|| json!({}));
+        if let Err(error) = self.calls.pass_on(Query { id: id.clone(), method, params }) {
+            self.reply(era, id, Err(error)).await;
+        }
+    }
+
     /// Answers a request of the server.
     pub(crate) async fn reply(&self, era: Era, asked: &Value, answer: Result<Value, Value>) {
         self.tell(era, reply(asked, answer)).await;
@@ -332,6 +350,10 @@ struct Asked<'a> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
+        match self.answered {
+            true => self.web.calls.answered(self.id),
+            false => self.web.calls.give_up(self.id),
+        }
         let (Ok(executor), Era::Legacy(version), false) = (Handle::try_current(), self.era, self.answered) else {
             return;
         };
