@@ -5,6 +5,7 @@
 
 mod clean;
 mod containers;
+mod disclosure;
 mod echo;
 mod egress;
 mod grep;
@@ -51,6 +52,8 @@ enum What {
     Guard(guard::Options),
     /// A decision under many rules, beside Cedar where that is built in
     Policy(policy::Options),
+    /// What a client is shown of many tools, beside all of them
+    Disclosure(disclosure::Options),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -82,6 +85,7 @@ fn main() -> anyhow::Result<()> {
         What::Egress(options) => measure_egress(&options),
         What::Guard(options) => measure_guard(&options),
         What::Policy(options) => measure_policy(&options),
+        What::Disclosure(options) => measure_disclosure(&options),
     }
 }
 
@@ -130,6 +134,16 @@ fn measure_policy(options: &policy::Options) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     match options.json {
         true => writeln!(out, "{:#}", json!({ "policy": report }))?,
+        false => writeln!(out, "{report}")?,
+    }
+    Ok(())
+}
+
+fn measure_disclosure(options: &disclosure::Options) -> anyhow::Result<()> {
+    let report = disclosure::measure(options)?;
+    let mut out = stdout().lock();
+    match options.json {
+        true => writeln!(out, "{:#}", json!({ "disclosure": report }))?,
         false => writeln!(out, "{report}")?,
     }
     Ok(())

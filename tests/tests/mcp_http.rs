@@ -518,3 +518,27 @@ fn it_says_what_to_paste() {
     });
     assert_eq!(served.client, json!({ "mcpServers": { "toolgate": server } }));
 }
+
+#[test]
+fn what_is_loaded_is_the_agents_on_every_connection() {
+    let bench = configured(
+        "disclosure: { mode: on, pinned: [read] }\nagents: { default: { workspace: . }, other: { workspace: . } }\n",
+    );
+    let (mine, others) = (agent(&bench), token(&bench, &["--agent", "other"]));
+    let served = Served::start(&bench);
+    let listed = |client: &Client<'_>| {
+        let list = client.legacy("tools/list", json!({})).messages().pop().unwrap();
+        names(&list).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut clients = [served.client(&mine), served.client(&mine), served.client(&others)];
+    clients.iter_mut().for_each(|client| _ = client.greet());
+    let loaded =
+        clients[0].modern("tools/call", json!({ "name": "load_tool", "arguments": { "name": "grep" } })).json();
+    assert_eq!(loaded["result"]["structuredContent"]["name"], "grep", "{loaded}");
+    let at_first = ["call_tool", "list_tools", "load_tool", "load_tool_resource", "read"];
+    let grown = ["call_tool", "grep", "list_tools", "load_tool", "load_tool_resource", "read"];
+    assert_eq!(listed(&clients[0]), grown);
+    assert_eq!(listed(&clients[1]), grown);
+    assert_eq!(listed(&clients[2]), at_first);
+    assert_eq!(names(&clients[0].modern("tools/list", json!({})).json()), at_first);
+}

@@ -49,7 +49,8 @@ pub use principal::{LoginCode, Person, Principal, Scope, Token};
 pub use record::{Decided, End, Intent, Note, Raw, Reason, Record, SourceLine, Verdict};
 pub use spend::{Cost, Exceeded, Limit, Meter, Totals, Window};
 pub use tool::{
-    Caps, CostTier, Example, FailureMode, Files, Idempotency, MAX_NAME, Needs, Network, Permission, ToolDef,
+    CALL_TOOL, Caps, CostTier, DISCOVERY, Example, FailureMode, Files, Guide, GuideKind, Idempotency, MAX_NAME, Needs,
+    Network, Permission, ToolDef,
 };
 pub use web::{
     ConnectionInfo, ConnectionUse, CredentialVariable, Method, Reach, SearchEngine, SearchProvider, ServiceKind,

@@ -10,6 +10,11 @@ use crate::{ActionType, Category, Digest, SafetyClass, digest};
 /// The longest name a tool may have.
 pub const MAX_NAME: usize = 64;
 
+/// The tool that stands for another one.
+pub const CALL_TOOL: &str = "call_tool";
+/// The tools that find tools. They tell an agent what it may use and nothing else, so no level is too low for them.
+pub const DISCOVERY: [&str; 4] = [CALL_TOOL, "list_tools", "load_tool", "load_tool_resource"];
+
 /// What a tool may do with files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -105,6 +110,17 @@ pub enum CostTier {
     Expensive,
 }
 
+impl CostTier {
+    /// The stable word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cheap => "cheap",
+            Self::Medium => "medium",
+            Self::Expensive => "expensive",
+        }
+    }
+}
+
 /// How much goes in and comes out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Caps {
@@ -140,6 +156,45 @@ pub struct FailureMode {
     pub code: Cow<'static, str>,
     /// When it happens and what helps.
     pub when: Cow<'static, str>,
+}
+
+/// Something longer to read about a tool, on request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Guide {
+    /// Its name, unique in the tool.
+    pub id: Cow<'static, str>,
+    /// What it is about.
+    pub title: Cow<'static, str>,
+    /// What kind of text it is.
+    pub kind: GuideKind,
+    /// What it says.
+    pub content: Cow<'static, str>,
+}
+
+/// What kind of text a guide is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuideKind {
+    /// Prose.
+    Markdown,
+    /// Code.
+    Code,
+    /// A JSON Schema.
+    Schema,
+    /// Calls and what came of them.
+    ExampleTrace,
+}
+
+impl GuideKind {
+    /// The stable word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Markdown => "markdown",
+            Self::Code => "code",
+            Self::Schema => "schema",
+            Self::ExampleTrace => "example_trace",
+        }
+    }
 }
 
 /// What a tool is.
@@ -180,6 +235,9 @@ pub struct ToolDef {
     pub examples: Vec<Example>,
     /// Ways it fails.
     pub failures: Vec<FailureMode>,
+    /// More to read, on request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guides: Vec<Guide>,
 }
 
 impl Default for ToolDef {
@@ -203,11 +261,17 @@ impl Default for ToolDef {
             cost: CostTier::Cheap,
             examples: Vec::new(),
             failures: Vec::new(),
+            guides: Vec::new(),
         }
     }
 }
 
 impl ToolDef {
+    /// Does it find tools, and nothing else? A name alone is no claim to that.
+    pub fn finds_tools(&self) -> bool {
+        DISCOVERY.contains(&&*self.name) && self.needs.is_nothing() && self.safety == SafetyClass::Read
+    }
+
     /// The hash of the whole definition: change any field, and it is another tool.
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
         digest(self)

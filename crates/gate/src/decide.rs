@@ -179,6 +179,10 @@ fn tightened(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Vec<Reaso
             asks.push(reason("budget", text, &SourceLine::built_in()));
             continue;
         }
+        // What finds tools tells no more than a longer list would have, unasked.
+        if request.def.finds_tools() {
+            continue;
+        }
         asks.extend(agent.autonomy.value.asks(action).map(|text| reason("autonomy", text, &agent.autonomy.source)));
     }
     asks
@@ -284,6 +288,10 @@ fn allowed(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reas
 
 fn level_permits(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reason> {
     let level = agent.level.value;
+    if request.def.finds_tools() {
+        let text = "every level permits tools that find tools".to_owned();
+        return Some(reason("level", text, &agent.level.source));
+    }
     let rights = policy.levels.get(&level)?;
     if let Some(source) = rights.categories.get(&request.def.category) {
         let text = format!("level `{level}` permits category `{}`", request.def.category);

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use toolgate_contract::{AgentName, Digest, Fault};
-use toolgate_runtime::{News, Runtime};
+use toolgate_runtime::{Listed, News, Runtime, ToolList};
 
 use crate::offers::Watchings;
 
@@ -31,6 +31,8 @@ const THERE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lists {
     tools: Digest,
+    /// With those the agent has loaded, as the older revisions show them.
+    grown: Digest,
     prompts: Digest,
     resources: Digest,
 }
@@ -49,7 +51,7 @@ impl Changes {
     pub(crate) fn follow(runtime: Runtime, agent: AgentName) -> Arc<Self> {
         let nothing = Digest::of(b"");
         let seen = Lists::now(&runtime, &agent);
-        let seen = seen.unwrap_or(Lists { tools: nothing, prompts: nothing, resources: nothing });
+        let seen = seen.unwrap_or(Lists { tools: nothing, grown: nothing, prompts: nothing, resources: nothing });
         let gone = CancellationToken::new();
         let changes = Arc::new(Self { seen: watch::Sender::new(seen), _gone: gone.clone().drop_guard() });
         let follow = follow(Arc::downgrade(&changes), runtime, agent);
@@ -63,7 +65,7 @@ impl Changes {
 }
 
 async fn follow(changes: Weak<Changes>, runtime: Runtime, agent: AgentName) {
-    let mut signals = runtime.catalog_changes();
+    let (mut signals, mut loaded) = (runtime.catalog_changes(), runtime.loaded_changes());
     loop {
         let Some(held) = changes.upgrade() else { return };
         if held.seen.receiver_count() > 0 {
@@ -76,6 +78,7 @@ async fn follow(changes: Weak<Changes>, runtime: Runtime, agent: AgentName) {
         drop(held);
         tokio::select! {
             _ = signals.changed() => {}
+            _ = loaded.changed() => {}
             () = sleep(LOOK) => {}
         }
     }
@@ -85,14 +88,19 @@ impl Lists {
     /// What the lists amount to: every tool by the hash of its definition, everything else by what is said of it. Our own
     /// prompts follow from the tools.
     fn now(runtime: &Runtime, agent: &AgentName) -> Result<Self, Fault> {
-        let tools: Vec<String> =
-            runtime.definitions(agent)?.iter().map(|tool| format!("{} {}\n", tool.def.name, tool.digest)).collect();
+        let told = |tools: Vec<Listed>| -> Vec<String> {
+            tools.iter().map(|tool| format!("{} {}\n", tool.def.name, tool.digest)).collect()
+        };
+        let tools = told(runtime.offered(agent, ToolList::Fixed)?);
+        let grown = told(runtime.offered(agent, ToolList::Growing)?);
+        let all = told(runtime.definitions(agent)?);
         let library = runtime.library(agent)?;
         let prompts: Vec<String> = library.prompts().map(|prompt| format!("{}\n", prompt.entry)).collect();
         let readable = library.resources().chain(library.templates());
         let readable: Vec<String> = readable.map(|entry| format!("{entry}\n")).collect();
         let hash = |lines: &[&[String]]| Digest::of(lines.concat().concat().as_bytes());
-        Ok(Self { tools: hash(&[&tools]), prompts: hash(&[&tools, &prompts]), resources: hash(&[&readable]) })
+        let (tools, grown) = (hash(&[&tools]), hash(&[&grown]));
+        Ok(Self { tools, grown, prompts: hash(&[&all, &prompts]), resources: hash(&[&readable]) })
     }
 }
 
@@ -106,6 +114,7 @@ struct Follower {
 #[derive(Clone, Copy)]
 enum Changed {
     Tools,
+    Grown,
     Prompts,
     Resources,
 }
@@ -123,6 +132,7 @@ impl Follower {
         self.told = now;
         let all = [
             (Changed::Tools, before.tools != now.tools),
+            (Changed::Grown, before.grown != now.grown),
             (Changed::Prompts, before.prompts != now.prompts),
             (Changed::Resources, before.resources != now.resources),
         ];
@@ -155,7 +165,8 @@ pub(crate) async fn tell(
                 let Some(changed) = changed else { return };
                 for list in changed {
                     let told = match list {
-                        Changed::Tools => peer.notify_tool_list_changed().await,
+                        Changed::Tools => Ok(()),
+                        Changed::Grown => peer.notify_tool_list_changed().await,
                         Changed::Prompts => peer.notify_prompt_list_changed().await,
                         Changed::Resources => peer.notify_resource_list_changed().await,
                     };
@@ -196,7 +207,7 @@ pub(crate) async fn serve(
                         Changed::Tools if accepted.tools_list_changed == Some(true) => sink.notify_tool_list_changed().await,
                         Changed::Prompts if accepted.prompts_list_changed == Some(true) => sink.notify_prompt_list_changed().await,
                         Changed::Resources if accepted.resources_list_changed == Some(true) => sink.notify_resource_list_changed().await,
-                        Changed::Tools | Changed::Prompts | Changed::Resources => Ok(()),
+                        Changed::Tools | Changed::Grown | Changed::Prompts | Changed::Resources => Ok(()),
                     };
                     if told.is_err() {
                         return;

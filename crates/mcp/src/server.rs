@@ -25,8 +25,10 @@ use rmcp::{
 };
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
-use toolgate_contract::{AgentName, ApprovalId, Call, Digest, Fault, Outcome, Person, Status, digest};
-use toolgate_runtime::{Listed, Runtime, Watch, approvals::Approvals, tools::Weight};
+use toolgate_contract::{
+    AgentName, ApprovalId, CALL_TOOL, Call, DISCOVERY, Digest, Fault, Outcome, Person, Status, digest,
+};
+use toolgate_runtime::{Listed, Runtime, ToolList, Watch, approvals::Approvals, tools::Weight};
 
 use crate::{
     Edge,
@@ -388,7 +390,9 @@ impl ServerHandler for Server {
         let told = |fault| told(ErrorCode::INTERNAL_ERROR, fault);
         self.runtime.servers_arrived().await;
         self.runtime.trust().look(&self.agent).await.map_err(told)?;
-        let page = page(self.definitions()?, |listed| &listed.def.name, cursor(&request), PAGE)?;
+        let list = if is_modern(&context) { ToolList::Fixed } else { ToolList::Growing };
+        let offered = self.runtime.offered(&self.agent, list).map_err(told)?;
+        let page = page(offered, |listed| &listed.def.name, cursor(&request), PAGE)?;
         Ok(ListToolsResult {
             result_type: Some(ResultType::COMPLETE),
             meta: self.some_meta(&context),
@@ -417,6 +421,10 @@ impl ServerHandler for Server {
                 return Ok(CallToolResponse::Task(CreateTaskResult::new(*task).with_meta(self.meta(&context))));
             }
         };
+        // A tool that finds tools is known, whatever it was asked for: what it did not find is its answer.
+        if outcome.code.as_deref() == Some("unknown_tool") && DISCOVERY.contains(&&*request.name) {
+            return Ok(present::result(outcome, Shape::Object, self.meta(&context)).into());
+        }
         Ok(self.finished(outcome, self.meta(&context))?.into())
     }
 
@@ -629,7 +637,11 @@ pub(crate) fn no_task() -> ErrorData {
 
 /// Only tools of other servers have questions, and their names say whose they are.
 fn has_questions(call: &Call) -> bool {
-    call.tool.contains("__")
+    let meant = match &*call.tool {
+        CALL_TOOL => call.arguments.get("name").and_then(Value::as_str).unwrap_or_default(),
+        tool => tool,
+    };
+    meant.contains("__")
 }
 
 /// A call that failed because the client cannot do what it needs, in the words of the era that has some.

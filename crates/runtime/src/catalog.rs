@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) output: Schema,
     /// Slots for calls that run at once.
     pub(crate) slots: Arc<Semaphore>,
+    /// How many tokens its definition takes, once somebody wanted to know.
+    pub(crate) tokens: OnceLock<usize>,
 }
 
 /// Why a tool was not registered.
@@ -159,6 +161,11 @@ impl Catalog {
 }
 
 impl Entry {
+    /// Is it, to the last letter, a tool that ships?
+    pub(crate) fn ships(&self) -> bool {
+        is_built_in(&self.digest)
+    }
+
     /// A tool whose declaration holds, with its schemas compiled.
     pub(crate) fn of(tool: Tool, origin: Option<String>) -> Result<Self, BadTool> {
         let bad = |code, why| BadTool { tool: tool.def.name.to_string(), code, why };
@@ -181,6 +188,7 @@ impl Entry {
             input,
             output,
             slots,
+            tokens: OnceLock::new(),
         })
     }
 }
@@ -210,6 +218,7 @@ fn described(def: &ToolDef) -> Value {
         "outputSchema": def.output_schema,
         "examples": def.examples,
         "failures": def.failures,
+        "guides": def.guides,
     })
 }
 

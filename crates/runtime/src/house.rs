@@ -25,6 +25,7 @@ use crate::{
     connections::Connections,
     conversation::Conversations,
     definitions::{Definitions, Offer, Shelf, origin_of},
+    disclosure::Desks,
     fence::{Directories, Fence},
     means::Means,
     once::Effects,
@@ -100,6 +101,8 @@ pub(crate) struct House {
     pub(crate) shelves: Mutex<BTreeMap<String, Arc<Shelf>>>,
     /// What servers are to tell of when it changes.
     pub(crate) watched: Watched,
+    /// What each agent has loaded.
+    pub(crate) desks: Desks,
     /// Takes credentials out of texts; its key is made when the runtime opens.
     pub(crate) redactor: Redactor,
     pub(crate) gateway: Arc<Gateway>,

@@ -15,8 +15,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contract::{
-    ActionType, AgentName, ApprovalId, Asked, Call, CallId, CostTier, Digest, Effect, EffectKind, End, Fault,
-    FaultKind, Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason,
+    ActionType, AgentName, ApprovalId, Asked, CALL_TOOL, Call, CallId, CostTier, Digest, Effect, EffectKind, End,
+    Fault, FaultKind, Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason,
     Record, Resolution, Risk, SafetyClass, Status, digest, nearest,
 };
 use toolgate_gate::{
@@ -24,7 +24,7 @@ use toolgate_gate::{
 };
 use toolgate_guard::{clean as hidden, json, owasp, shell::policy::Judgement};
 use toolgate_store::state::Ticket;
-use toolgate_tools::{Cx, Hands, Inquiries, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
+use toolgate_tools::{Cx, Finder, Hands, Inquiries, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
 
 use crate::{
     Whereabouts,
@@ -34,6 +34,7 @@ use crate::{
     config::Place,
     conversation::{Deed, Seen},
     definitions::relay,
+    disclosure::AgentFinder,
     fence::Fence,
     house::{Fatal, House, Watch},
     inquiries::{Waiting, inquiries},
@@ -43,6 +44,8 @@ use crate::{
     secrets::Broker,
 };
 
+/// The most tools that are named to somebody who asks for another one.
+const MOST_NAMED: usize = 60;
 /// The code of a call that may still take effect.
 const EFFECT_UNKNOWN: &str = "effect_unknown";
 
@@ -56,6 +59,7 @@ pub(crate) struct Ended {
 /// One call, from arrival to answer.
 pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended {
     let started = Instant::now();
+    let _at_work = house.desks.at_work(&call.agent, &call.tool);
     let arguments = plain_arguments(&house, call.arguments.clone());
     let mut trip = Trip::start(&call, arguments);
     let walked = walk(&house, &call, &watch, &mut trip).await.map_err(|stop| stop.without_secrets(&house));
@@ -82,10 +86,26 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
     {
         tracing::warn!(%error, "how a call ended could not be counted");
     }
-    if let Some(entry) = house.catalog().get(&call.tool) {
+    // Whoever looks for a tool has not worked yet.
+    if let Some(entry) = house.catalog().get(&call.tool).filter(|entry| !entry.finds_tools()) {
         house.trust.saw(&call.agent, entry.tool.def.category, &outcome).await;
     }
     Ended { outcome, fatal }
+}
+
+/// The call that is meant: one of `call_tool` is one of the tool it names, from here on and in the record. Where the agent
+/// may not use `call_tool`, its arguments are wrong or it names itself, it stays what it is, and goes down the road as that.
+pub(crate) fn meant(house: &House, call: Call) -> Call {
+    if call.tool != CALL_TOOL || !matches!(preview(house, &call), Ok((_, Decision::Allow(..)))) {
+        return call;
+    }
+    match call.arguments.get("name").and_then(Value::as_str).filter(|name| *name != CALL_TOOL) {
+        Some(tool) => {
+            let arguments = call.arguments.get("arguments").cloned().unwrap_or_else(|| json!({}));
+            Call { tool: tool.to_owned(), arguments, ..call }
+        }
+        None => call,
+    }
 }
 
 /// Arguments nobody admitted are not worth the disk an agent could fill with them: of large ones the record keeps the
@@ -123,7 +143,7 @@ struct Trip {
     tool_failed: bool,
 }
 
-async fn walk(house: &House, call: &Call, watch: &Watch, trip: &mut Trip) -> Result<Cleaned, Stop> {
+async fn walk(house: &Arc<House>, call: &Call, watch: &Watch, trip: &mut Trip) -> Result<Cleaned, Stop> {
     house.trust.meet(&call.agent).await?;
     let catalog = house.catalog();
     let (agent, entry) = find(house, &catalog, call)?;
@@ -246,14 +266,33 @@ pub(crate) fn find<'a>(
     let agent = house.agent(&call.agent)?;
     let Some(entry) = catalog.find(&call.tool)? else {
         house.is_offered(&call.tool)?;
-        let permitted: Vec<_> = house.permitted(catalog, agent).map(|entry| &*entry.tool.def.name).collect();
-        let remedy = match nearest(&call.tool, permitted.iter().copied()) {
-            Some(name) => format!("Did you mean `{name}`?"),
-            None => format!("Available: {}.", permitted.join(", ")),
-        };
-        return Err(Fault::refused("unknown_tool", format!("there is no tool `{}`", shown(&call.tool)), remedy));
+        return Err(unknown_tool(house, catalog, agent, &call.tool));
     };
     Ok((house.standing(agent, entry.tool.def.category), entry))
+}
+
+/// There is no such tool; the nearest that the agent may use is named.
+fn unknown_tool(house: &House, catalog: &Catalog, agent: &Agent, tool: &str) -> Fault {
+    let permitted: Vec<_> = house.permitted(catalog, agent).map(|entry| &*entry.tool.def.name).collect();
+    let remedy = match nearest(tool, permitted.iter().copied()) {
+        Some(name) => format!("Did you mean `{name}`?"),
+        None if permitted.len() > MOST_NAMED => "Find one with `list_tools`.".to_owned(),
+        None => format!("Available: {}.", permitted.join(", ")),
+    };
+    Fault::refused("unknown_tool", format!("there is no tool `{}`", shown(tool)), remedy)
+}
+
+/// The tool of this name, if the agent may use it. One it may not use, or that is held back, is as unknown as one that
+/// does not exist.
+pub(crate) fn known_to(house: &House, agent: &AgentName, tool: &str) -> Result<Arc<Entry>, Fault> {
+    let (catalog, agent) = (house.catalog(), house.agent(agent)?);
+    match house.permitted(&catalog, agent).find(|entry| entry.tool.def.name == tool) {
+        Some(entry) => Ok(entry.clone()),
+        None => {
+            house.is_offered(tool)?;
+            Err(unknown_tool(house, &catalog, agent, tool))
+        }
+    }
 }
 
 /// Decided before the arguments are looked at: what an agent may not use does not explain itself to it.
@@ -508,7 +547,7 @@ fn nobody_to_ask(entry: &Entry, reasons: &[Reason]) -> Fault {
 
 /// What the body gets, if there is a place where it can run at all.
 fn place(
-    house: &House,
+    house: &Arc<House>,
     agent: &Agent,
     entry: &Entry,
     permit: Permit,
@@ -529,7 +568,9 @@ fn place(
         }
         _ => (None, None),
     };
+    let finder = || -> Arc<dyn Finder> { Arc::new(AgentFinder { house: house.clone(), agent: agent.name.clone() }) };
     let hands = Hands {
+        finder: entry.finds_tools().then(finder),
         programs,
         web,
         workspace,

@@ -13,6 +13,7 @@ pub mod config;
 pub mod connections;
 mod conversation;
 pub mod definitions;
+mod disclosure;
 mod fence;
 mod house;
 mod inquiries;
@@ -46,13 +47,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{
-    ActionType, AgentName, Call, CallId, Decided, Digest, Effect, Fault, Grant, Outcome, Person, Principal, Risk,
-    SafetyClass, ToolDef, WebRequest, WebResponse,
+    ActionType, AgentName, Call, CallId, DISCOVERY, Decided, Digest, Effect, Fault, Grant, Outcome, Person, Principal,
+    Risk, SafetyClass, ToolDef, WebRequest, WebResponse,
 };
 use toolgate_guard::{definition::Found, secrets::Redactor};
 
 pub use catalog::BadTool;
 pub use companions::{Companion, Life};
+pub use disclosure::{Spared, ToolList};
 pub use house::{Fatal, Watch};
 pub use lines::ServerLine;
 pub use rooms::{docker_settings, hidden_from_rooms, protected_in};
@@ -181,14 +183,14 @@ pub struct Listed {
     pub digest: Digest,
     /// What the guard says about it.
     pub findings: Vec<Found>,
-    /// Its results are those of another MCP server, whole.
+    /// Its results are those of another tool, whole: one of another MCP server, or the one it is told to call.
     pub relayed: bool,
 }
 
 impl Listed {
     fn of(entry: &Arc<catalog::Entry>) -> Self {
         let (def, findings) = (entry.tool.def.clone(), entry.findings.clone());
-        Self { def, digest: entry.digest, findings, relayed: entry.relayed }
+        Self { def, digest: entry.digest, findings, relayed: entry.relayed || entry.stands_for_another() }
     }
 }
 
@@ -289,6 +291,7 @@ impl Runtime {
             offers: Mutex::default(),
             shelves: Mutex::default(),
             watched: Watched::default(),
+            desks: disclosure::Desks::default(),
             redactor,
             gateway,
             clock,
@@ -447,8 +450,12 @@ impl Runtime {
     ///
     /// The call goes on to its end when this future is dropped: it is cancelled, and its end is recorded.
     pub async fn invoke(&self, call: Call, watch: Watch) -> Outcome {
-        if let Some(server) = self.house.server_of(&call.tool) {
-            self.house.arrived(|name| name == server).await;
+        let call = invoke::meant(&self.house, call);
+        match self.house.server_of(&call.tool) {
+            Some(server) => self.house.arrived(|name| name == server).await,
+            // Whoever looks for tools is told of those that are about to come.
+            None if DISCOVERY.contains(&&*call.tool) => self.house.arrived(|_| true).await,
+            None => {}
         }
         self.house.refresh();
         let gone = watch.cancel.clone().drop_guard();
@@ -476,6 +483,7 @@ impl Runtime {
     pub fn explain(&self, call: &Call) -> Result<Explanation, Fault> {
         self.house.refresh();
         let house = &*self.house;
+        let call = &invoke::meant(house, call.clone());
         let (meaning, decision) = invoke::preview(house, call)?;
         let place = invoke::whereabouts(house, call)?;
         let catalog = house.catalog();
@@ -505,14 +513,30 @@ impl Runtime {
     /// The tools this agent may know of, by name, as far as its standing is known: [`Trust::look`] asks again.
     pub fn definitions(&self, agent: &AgentName) -> Result<Vec<Listed>, Fault> {
         self.house.refresh();
-        let catalog = self.house.catalog();
-        let agent = self.house.agent(agent)?;
-        Ok(self.house.permitted(&catalog, agent).map(Listed::of).collect())
+        self.house.definitions_for(agent)
     }
 
     /// Changes whenever the catalog does. What another process pins is noticed when somebody asks for definitions.
     pub fn catalog_changes(&self) -> watch::Receiver<u64> {
         self.house.changes.subscribe()
+    }
+
+    /// What a client's list shows of the tools of this agent: where these are many, some of them, and those that find the
+    /// others.
+    pub fn offered(&self, agent: &AgentName, list: ToolList) -> Result<Vec<Listed>, Fault> {
+        self.house.refresh();
+        self.house.offered(agent, list)
+    }
+
+    /// Changes whenever an agent loads a tool.
+    pub fn loaded_changes(&self) -> watch::Receiver<u64> {
+        self.house.desks.changes.subscribe()
+    }
+
+    /// What this agent is spared by being shown its tools little by little.
+    pub fn spared(&self, agent: &AgentName) -> Result<Spared, Fault> {
+        self.house.refresh();
+        self.house.spared(agent)
     }
 
     /// Every tool there is, by name, whoever may use it. For people; agents are shown their [`Runtime::definitions`].

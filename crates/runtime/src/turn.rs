@@ -11,7 +11,7 @@ use toolgate_contract::{Call, Outcome};
 
 use crate::{
     house::{Fatal, House, Watch},
-    invoke::{Ended, invoke, lost, preview},
+    invoke::{Ended, invoke, lost, meant, preview},
 };
 
 /// How a turn ended. The outcomes are in the order of the calls.
@@ -27,6 +27,7 @@ pub(crate) async fn turn(house: Arc<House>, calls: Vec<Call>, watch: Watch) -> T
     let gone = watch.cancel.clone().drop_guard();
     let mut turn = Turn { outcomes: Vec::with_capacity(calls.len()), fatal: Vec::new() };
     let at_once = house.config.limits.max_concurrency.max(1);
+    let calls = calls.into_iter().map(|call| meant(&house, call)).collect();
     for stage in stages(&house, calls) {
         let running = stage.into_iter().map(|call| {
             let (id, tool) = (call.id.clone(), call.tool.clone());

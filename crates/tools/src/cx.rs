@@ -15,7 +15,7 @@ use toolgate_contract::{
     Asked, Caps, ConnectionInfo, Fault, Job, Ran, Reach, SearchEngine, TerminalSize, WebRequest, WebResponse, scale,
 };
 
-use crate::{Inquiries, Inquiry, Replying, Workspace};
+use crate::{Finder, Inquiries, Inquiry, Replying, Workspace};
 
 /// Tells the time. A trait, so that tests own it.
 pub trait Clock: Send + Sync {
@@ -168,6 +168,8 @@ pub trait Web: Send + Sync {
 
 /// What a body is given for one call.
 pub struct Hands {
+    /// What the agent may know about its tools; none where there is no catalog.
+    pub finder: Option<Arc<dyn Finder>>,
     /// The room, if the permit grants programs.
     pub programs: Option<Arc<dyn Programs>>,
     /// The fenced client, if the permit grants the network.
@@ -239,6 +241,13 @@ impl Cx {
                 "the tool reached for the network it did not declare",
                 "Declare `needs.network` in the tool's definition.",
             )
+        })
+    }
+
+    /// The tools of the agent.
+    pub fn finder(&self) -> Result<&dyn Finder, Fault> {
+        self.hands.finder.as_deref().ok_or_else(|| {
+            Fault::refused("no_catalog", "there is no catalog to look into here", "Call the tool through a runtime.")
         })
     }
 

@@ -6,8 +6,10 @@
 //! and writes no record: this crate cannot even name the crates that do.
 
 mod cx;
+mod discovery;
 mod external;
 mod files;
+mod finder;
 mod forge;
 mod git;
 mod inquiry;
@@ -22,11 +24,16 @@ mod web_stage;
 
 pub use cx::{Clock, Cx, Hands, Listener, Programs, Progress, ProgressSink, Remark, Seen, StopFlag, Web, Weight};
 pub use files::{Closed, Protected, Workspace};
+pub use finder::{Finder, LoadedTool, ToolLine, ToolLines, ToolQuery, ToolResource, ToolResourceLine};
 pub use inquiry::{Caller, Inquiries, Inquiry, Replies, Replying};
 pub use tool::{Answer, Body, Output, Pace, Preview, Reconcile, Reconciled, Tool, input_schema};
 
 /// Every tool that ships, one line each.
 pub const TOOLS: &[fn() -> Tool] = &[
+    discovery::call_tool::tool,
+    discovery::list_tools::tool,
+    discovery::load_tool::tool,
+    discovery::load_tool_resource::tool,
     external::external_data::tool,
     files::delete::tool,
     files::edit::tool,

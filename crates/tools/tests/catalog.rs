@@ -10,16 +10,20 @@ use jsonschema::{Draft, Validator};
 use serde_json::Value;
 use tempfile::TempDir;
 use toolgate_contract::{
-    ConnectionInfo, EffectKind, Ending, Fault, Files, Job, Network, Ran, Reach, Receipt, SafetyClass, SearchEngine,
-    SearchProvider, ServiceKind, Stream, TerminalSize, ToolDef, Usage, WebRequest, WebResponse,
+    CALL_TOOL, ConnectionInfo, EffectKind, Ending, Fault, Files, Job, Network, Ran, Reach, Receipt, SafetyClass,
+    SearchEngine, SearchProvider, ServiceKind, Stream, TerminalSize, ToolDef, Usage, WebRequest, WebResponse,
 };
 use toolgate_guard::names::{admit_name, collide};
-use toolgate_tools::{Clock, Cx, Hands, Output, Programs, Protected, Seen, StopFlag, TOOLS, Tool, Web, Workspace};
+use toolgate_tools::{
+    Clock, Cx, Finder, Hands, LoadedTool, Output, Programs, Protected, Seen, StopFlag, TOOLS, Tool, ToolLine,
+    ToolLines, ToolQuery, ToolResource, Web, Workspace,
+};
 
 /// Name, action, class, files and seconds of every tool, as somebody has looked at them. A new tool gets a row here.
 const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("bash", "code:write", SafetyClass::Write, Files::Write, 630),
     ("calculator", "code:read", SafetyClass::Read, Files::None, 5),
+    ("call_tool", "memory:read", SafetyClass::Read, Files::None, 5),
     ("convert_temperature", "code:read", SafetyClass::Read, Files::None, 1),
     ("delete", "code:delete", SafetyClass::Write, Files::Write, 30),
     ("echo", "code:read", SafetyClass::Read, Files::None, 2),
@@ -49,6 +53,9 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("html_parse", "code:read", SafetyClass::Read, Files::None, 10),
     ("http_request", "comms:external", SafetyClass::Network, Files::None, 310),
     ("json_format", "code:read", SafetyClass::Read, Files::None, 2),
+    ("list_tools", "memory:read", SafetyClass::Read, Files::None, 5),
+    ("load_tool", "memory:read", SafetyClass::Read, Files::None, 5),
+    ("load_tool_resource", "memory:read", SafetyClass::Read, Files::None, 5),
     ("ls", "code:read", SafetyClass::Read, Files::Read, 10),
     ("pr_comment", "comms:external", SafetyClass::Network, Files::None, 120),
     ("pr_create", "vcs:push", SafetyClass::Network, Files::None, 120),
@@ -183,6 +190,13 @@ fn words_for_the_model_are_there_and_short() {
         assert!(!titles.is_empty() && titles.len() == def.examples.len(), "{name}: {titles:?}");
         let codes: BTreeSet<_> = def.failures.iter().map(|mode| &mode.code).collect();
         assert_eq!(codes.len(), def.failures.len(), "{name}: {codes:?}");
+        let guides: BTreeSet<_> = def.guides.iter().map(|guide| &*guide.id).collect();
+        assert_eq!(guides.len(), def.guides.len(), "{name}: {guides:?}");
+        assert!(!guides.contains("output_schema"), "{name}: every tool has that");
+        for guide in &def.guides {
+            assert_eq!(admit_name(&guide.id), Ok(()), "{name}");
+            assert!(!guide.content.is_empty() && guide.content.len() <= 8 * 1024, "{name}: {}", guide.id);
+        }
         for mode in &def.failures {
             assert_eq!(admit_name(&mode.code), Ok(()), "{name}");
             assert!(mode.when.ends_with('.'), "{name}: {}", mode.when);
@@ -219,7 +233,8 @@ fn check_objects(tool: &str, at: &str, schema: &Value) {
 
 #[test]
 fn every_example_runs_and_gives_what_the_schema_says() {
-    for tool in tools() {
+    // One tool has no body of its own: it stands for another.
+    for tool in tools().filter(|tool| tool.def.name != CALL_TOOL) {
         let (input, output) = (validator(&tool.def.input_schema), validator(&tool.def.output_schema));
         for example in &tool.def.examples {
             let what = format!("{} {}", tool.def.name, example.arguments);
@@ -319,6 +334,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
     let workspace = Workspace::open(dir.path(), Protected::default()).unwrap();
     let files = tool.def.needs.files;
     let cx = Cx::new(Hands {
+        finder: tool.def.finds_tools().then(|| -> Arc<dyn Finder> { Arc::new(Few) }),
         programs: tool.def.needs.exec.then(|| -> Arc<dyn Programs> { Arc::new(Quiet) }),
         web: (tool.def.needs.network == Network::Fenced).then(|| -> Arc<dyn Web> { Arc::new(Stored) }),
         workspace: (files != Files::None).then(|| workspace.with_access(files)),
@@ -362,6 +378,32 @@ impl Web for Stored {
             endpoint: "https://search.example/search".into(),
             connection: None,
         })
+    }
+}
+
+/// An agent that has one tool.
+struct Few;
+
+impl Finder for Few {
+    fn list(&self, _query: &ToolQuery) -> Result<ToolLines, Fault> {
+        let line = ToolLine { name: "grep".into(), summary: "Search files.".into(), category: "web", cost: "cheap" };
+        Ok(ToolLines { tools: vec![line], total: 2, next: Some("grep".into()) })
+    }
+
+    fn load(&self, tool: &str) -> Result<LoadedTool, Fault> {
+        Ok(LoadedTool {
+            name: tool.into(),
+            description: "Searches files.".into(),
+            input_schema: Value::Bool(true),
+            examples: Vec::new(),
+            failures: Vec::new(),
+            resources: Vec::new(),
+            unloaded: Vec::new(),
+        })
+    }
+
+    fn resource(&self, _tool: &str, id: &str) -> Result<ToolResource, Fault> {
+        Ok(ToolResource { id: id.into(), kind: "schema".into(), content: "true".into() })
     }
 }
 

@@ -83,6 +83,7 @@ impl Cage {
     fn call(&self, name: &str, arguments: Value) -> Result<Output, Fault> {
         let tool = tool(name);
         let cx = Cx::new(Hands {
+            finder: None,
             programs: None,
             web: None,
             workspace: Some(self.workspace.with_access(tool.def.needs.files)),

@@ -81,6 +81,7 @@ impl Bench {
         fits(&tool.def.input_schema, &arguments);
         let workspace = Workspace::open(&self.workspace(), Protected::default()).unwrap();
         let cx = Cx::new(Hands {
+            finder: None,
             programs: Some(Arc::new(Bare(self.root.path().to_owned()))),
             web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),

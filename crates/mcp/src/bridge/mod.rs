@@ -20,9 +20,10 @@ mod web;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
+use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use toolgate_contract::Fault;
+use toolgate_contract::{CALL_TOOL, DISCOVERY, Fault};
 use toolgate_runtime::{Runtime, definitions::Registered};
 
 pub use handshake::{Era, Greeting, LEGACY, MODERN, Way};
@@ -52,9 +53,17 @@ impl Bridge {
         Self { runtime: runtime.clone(), servers: servers.collect(), _end: stop.clone().drop_guard(), stop }
     }
 
-    /// The server a tool of this name would be of.
-    pub fn server_of<'a>(&self, tool: &'a str) -> Option<&'a str> {
-        tool.split_once("__").map(|(server, _)| server).filter(|server| self.servers.contains_key(*server))
+    /// The servers a call needs: the one its tool would be of, or the tool it stands for; all where it looks for tools.
+    pub fn servers_for(&self, tool: &str, arguments: &Value) -> Vec<String> {
+        let tool = match tool {
+            CALL_TOOL => arguments.get("name").and_then(Value::as_str).unwrap_or_default(),
+            tool => tool,
+        };
+        match tool.split_once("__") {
+            _ if DISCOVERY.contains(&tool) => self.servers.keys().cloned().collect(),
+            Some((server, _)) if self.servers.contains_key(server) => vec![server.to_owned()],
+            Some(_) | None => Vec::new(),
+        }
     }
 
     /// Connects one server, and keeps it from then on.

@@ -16,6 +16,7 @@ use super::{
     commands::{self, CommandRule},
     connections::{self, Connection},
     containers::{self, ContainersLayer},
+    disclosure::{self, Disclosing, DisclosureLayer},
     egress::{self, EgressLayer},
     file::{
         AgentFile, AskFile, ConfigFile, ConstraintsFile, LevelFile, LimitsFile, ListedFile, PermissionFile, RulesFile,
@@ -54,6 +55,7 @@ pub(super) struct Layer {
     pub(super) flow: FlowLayer,
     pub(super) redact_personal_data: Option<Said<bool>>,
     pub(super) first_sight: Option<Said<FirstSight>>,
+    pub(super) disclosure: DisclosureLayer,
     pub(super) levels: Vec<(Level, LevelLayer)>,
     pub(super) trust: TrustLayer,
     pub(super) autonomy: AutonomyLayer,
@@ -131,7 +133,7 @@ macro_rules! dimensions {
     };
 }
 
-dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode FlowMode OriginWanted FirstSight }
+dimensions! { FileScope CodeIsolation NetworkMode GitLevel TerminalMode FlowMode OriginWanted FirstSight Disclosing }
 
 /// Adds the actions a file registers. All files register before any is checked, so that `all` means all.
 pub(super) fn register(file: &ConfigFile, number: usize, findings: &mut Findings, actions: &mut ActionRegistry) {
@@ -211,6 +213,7 @@ impl<'a> Check<'a> {
             redact_personal_data: file.redact_personal_data.as_ref().map(|on| self.said(on)),
             first_sight: self
                 .dimension("first_sight", file.definitions.as_ref().and_then(|it| it.first_sight.as_ref())),
+            disclosure: file.disclosure.as_ref().map(|block| disclosure::check(&mut self, block)).unwrap_or_default(),
             levels: self.levels(file),
             trust: file.trust.as_ref().map(|block| trust::check(&mut self, block)).unwrap_or_default(),
             autonomy: file.autonomy.as_ref().map(|block| people::check_autonomy(&mut self, block)).unwrap_or_default(),
@@ -236,10 +239,11 @@ impl<'a> Check<'a> {
 
     fn trusted_blocks(&self, file: &ConfigFile) -> Vec<Said<&'static str>> {
         let sandboxing = file.sandboxing.as_ref();
-        let blocks: [(&[&str], &str, bool); 9] = [
+        let blocks: [(&[&str], &str, bool); 10] = [
             (&["actions"], "actions", file.actions.is_some()),
             (&["sandboxing", "k8s"], "k8s", sandboxing.is_some_and(|block| block.k8s.is_some())),
             (&["egress"], "egress", file.egress.is_some()),
+            (&["disclosure"], "disclosure", file.disclosure.is_some()),
             (&["search"], "search", file.search.is_some()),
             (&["tool_access"], "tool_access", file.tool_access.is_some()),
             (&["trust"], "trust", file.trust.is_some()),

@@ -27,6 +27,7 @@ pub(super) struct ConfigFile {
     pub(super) information_flow: Option<At<WordOr<FlowFile>>>,
     pub(super) redact_personal_data: Option<At<bool>>,
     pub(super) definitions: Option<DefinitionsFile>,
+    pub(super) disclosure: Option<DisclosureFile>,
     pub(super) egress: Option<EgressFile>,
     pub(super) search: Option<SearchFile>,
     pub(super) connections: Option<Entries<At<ConnectionFile>>>,
@@ -67,6 +68,17 @@ pub(super) struct ServerToolFile {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DefinitionsFile {
     pub(super) first_sight: Option<At<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DisclosureFile {
+    pub(super) mode: Option<At<String>>,
+    pub(super) l1_token_budget: Option<At<u64>>,
+    pub(super) l2_token_budget: Option<At<u64>>,
+    pub(super) auto_unload_on_budget_pressure: Option<At<bool>>,
+    pub(super) unload_threshold_percent: Option<At<u64>>,
+    pub(super) pinned: Option<Vec<At<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -16,7 +16,8 @@ use toolgate_gate::{Agent, Constraints, Listed, NetworkMode, Policy, Resources, 
 use toolgate_guard::shell::profiles::Profile;
 
 use super::{
-    AgentSettings, Config, Connection, ContainerSettings, EgressSettings, Limits, Mentions, RoomSettings,
+    AgentSettings, Config, Connection, ContainerSettings, DisclosureSettings, EgressSettings, Limits, Mentions,
+    RoomSettings,
     check::{AgentLayer, ConstraintsLayer, Dimension, Layer, LevelLayer, ListedLayer, RulesLayer},
     commands, connections,
     findings::{Findings, Said, Spot},
@@ -44,6 +45,7 @@ pub(super) struct Draft {
     egress: EgressSettings,
     redact_personal_data: Sourced<bool>,
     first_sight: Sourced<FirstSight>,
+    disclosure: DisclosureSettings,
     room_dirs: Vec<Said<PathBuf>>,
     initial_level: Option<Said<Level>>,
     presets: Presets,
@@ -98,6 +100,7 @@ impl Draft {
             egress: EgressSettings::default(),
             redact_personal_data: Sourced::built_in(false),
             first_sight: Sourced::built_in(FirstSight::Hold),
+            disclosure: DisclosureSettings::default(),
             room_dirs: Vec::new(),
             initial_level: None,
             presets: Presets::default(),
@@ -149,6 +152,7 @@ impl Draft {
         if let Some(first_sight) = layer.first_sight {
             self.first_sight = findings.sourced(first_sight);
         }
+        layer.disclosure.apply(&mut self.disclosure, findings);
         if let Some(rules) = layer.trust.rules {
             self.policy.trust = rules;
         }
@@ -244,6 +248,7 @@ impl Draft {
             egress: self.egress,
             redact_personal_data: self.redact_personal_data,
             first_sight: self.first_sight,
+            disclosure: self.disclosure,
             room_dirs: self.room_dirs,
             mentions: Mentions {
                 names: self.mentions,

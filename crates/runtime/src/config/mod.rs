@@ -16,6 +16,7 @@ mod check;
 mod commands;
 mod connections;
 mod containers;
+mod disclosure;
 mod egress;
 mod error;
 mod file;
@@ -68,6 +69,7 @@ use crate::{
 
 pub use connections::{Auth, Connection, OAuth2, Word};
 pub use containers::{ContainerNetwork, ContainerSettings, LogSettings, MountMode};
+pub use disclosure::{Disclosing, DisclosureSettings};
 pub use egress::EgressSettings;
 pub use error::{ConfigError, Note, Snippet};
 pub use kept::{
@@ -114,6 +116,8 @@ pub struct Config {
     pub redact_personal_data: Sourced<bool>,
     /// What happens to tools of an origin that was never seen before.
     pub first_sight: Sourced<FirstSight>,
+    /// How much of its tools an agent is shown before it asks.
+    pub disclosure: DisclosureSettings,
     /// Other people's APIs, by name.
     pub connections: BTreeMap<String, Sourced<Connection>>,
     /// Other MCP servers, by name.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::Args;
+use futures_util::future::join_all;
 use serde_json::Value;
 use toolgate_contract::{AgentName, Outcome, Status};
 use toolgate_guard::json;
@@ -67,9 +68,8 @@ impl Call {
             });
             // Only the server whose tool it is. Why it is not there is in the log; the call says that it is not.
             let bridge = Bridge::new(&opened.runtime);
-            if let Some(server) = bridge.server_of(&self.tool) {
-                let _ = bridge.connect(server).await;
-            }
+            let servers = bridge.servers_for(&call.tool, &call.arguments);
+            join_all(servers.iter().map(|server| bridge.connect(server))).await;
             opened.runtime.invoke(call, watch).await
         });
         executor.block_on(opened.store.close())?;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use toolgate_contract::{AgentName, Digest, ToolDef};
+use toolgate_contract::{AgentName, DISCOVERY, Digest, ToolDef};
 use toolgate_mcp::bridge::Bridge;
-use toolgate_runtime::Listed;
+use toolgate_runtime::{Listed, Spared};
 
 use super::pins::Pins;
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     after_help = "Examples:
   toolgate tools
   toolgate tools --level l2 --json
+  toolgate tools --shown
   toolgate tools pins
   toolgate tools diff weather__forecast"
 )]
@@ -36,6 +37,9 @@ pub(crate) struct Tools {
     /// How much to tell: l1 is a line per tool, l2 the whole definition
     #[arg(long, value_enum, default_value_t = Level::L1)]
     level: Level,
+    /// Tell what a client is shown at first, and how many tokens that saves
+    #[arg(long, conflicts_with = "level")]
+    shown: bool,
     /// Print JSON, also on a terminal
     #[arg(long)]
     json: bool,
@@ -56,7 +60,16 @@ impl Tools {
         let executor = setup::executor()?;
         let bridge = Bridge::new(&runtime);
         executor.block_on(bridge.connect_all());
-        let tools = runtime.definitions(&AgentName::from(&*self.agent))?;
+        let agent = AgentName::from(&*self.agent);
+        if self.shown {
+            let spared = runtime.spared(&agent)?;
+            match show::wants_json(self.json) {
+                true => show::json(&spared)?,
+                false => show::line(&told(&spared))?,
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let tools = runtime.definitions(&agent)?;
         if show::wants_json(self.json) {
             show::json(&tools.iter().map(|tool| self.level.json(tool)).collect::<Vec<_>>())?;
         } else if self.level == Level::L1 {
@@ -93,6 +106,18 @@ impl Level {
                 whole
             }
         }
+    }
+}
+
+fn told(spared: &Spared) -> String {
+    let Spared { disclosed, tools, shown, tokens_of_all, tokens_shown, saved_percent } = spared;
+    match disclosed {
+        false => format!("all of {tools} tools, {tokens_of_all} tokens"),
+        true => format!(
+            "{} of {tools} tools and what finds the others, {tokens_shown} of {tokens_of_all} tokens, {saved_percent} % saved:\n  {}",
+            shown.len() - DISCOVERY.len().min(shown.len()),
+            shown.join("\n  ")
+        ),
     }
 }
 

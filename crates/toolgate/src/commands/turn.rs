@@ -60,7 +60,7 @@ impl Turn {
         let agent = AgentName::from(&*self.agent);
         let bridge = Bridge::new(&opened.runtime);
         let servers: BTreeSet<String> =
-            wanted.iter().filter_map(|wanted| bridge.server_of(&wanted.tool)).map(str::to_owned).collect();
+            wanted.iter().flat_map(|wanted| bridge.servers_for(&wanted.tool, &wanted.arguments)).collect();
         let calls = wanted.into_iter().map(|w| opened.runtime.call(&agent, &w.tool, w.arguments)).collect();
         let executor = setup::executor()?;
         let turn = executor.block_on(async {

@@ -137,6 +137,7 @@ impl Desk {
     /// The hands of a tool that gets this workspace.
     pub(crate) fn cx_in(&self, workspace: &Workspace, tool: &Tool, caps: Caps) -> Cx {
         Cx::new(Hands {
+            finder: None,
             programs: None,
             web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),

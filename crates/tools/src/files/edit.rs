@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolgate_contract::{
-    ActionType, Caps, Category, Digest, Effect, EffectKind, Example, Fault, Needs, SafetyClass, ToolDef,
+    ActionType, Caps, Category, Digest, Effect, EffectKind, Example, Fault, Guide, GuideKind, Needs, SafetyClass,
+    ToolDef,
 };
 
 use super::{
@@ -20,6 +21,19 @@ use super::{
     text::{self, Encoding, MAX_WHOLE, brief},
 };
 use crate::{Answer, Cx, Tool};
+
+/// Calls in the order that leaves nothing to chance.
+const READ_THEN_EDIT: &str = "\
+read {\"path\": \"notes.txt\"}
+  1\tone
+  2\ttwo
+  3\ttwo
+  sha256: 1f0c...
+edit {\"path\": \"notes.txt\", \"expected_sha256\": \"1f0c...\", \"edits\": [{\"old\": \"two\", \"new\": \"2\"}]}
+  [old_not_unique]: `two` is there twice. More of the text around it makes it unique, or `replace_all` takes them all.
+edit {\"path\": \"notes.txt\", \"expected_sha256\": \"1f0c...\", \"edits\": [{\"old\": \"one\\ntwo\", \"new\": \"one\\n2\"}]}
+  done; the answer has the new sha256 for the next edit
+";
 
 pub(crate) fn tool() -> Tool {
     Tool::typed(
@@ -74,6 +88,12 @@ pub(crate) fn tool() -> Tool {
                 &BUSY,
                 &NO_SPACE,
             ]),
+            guides: vec![Guide {
+                id: "read_then_edit".into(),
+                title: "From reading to editing".into(),
+                kind: GuideKind::ExampleTrace,
+                content: READ_THEN_EDIT.into(),
+            }],
             ..ToolDef::default()
         },
         |input: &Input| vec![Effect::on(EffectKind::FsWrite, input.path.clone())],

@@ -14,6 +14,7 @@ use super::{
     ended::{self, Ended},
     fault::{BAD_COMMAND, NO_PROGRAM, run_modes},
     job::job,
+    room_guide,
 };
 use crate::{Answer, Cx, Tool};
 
@@ -51,6 +52,7 @@ pub(crate) fn tool() -> Tool {
                 },
             ],
             failures: run_modes(&[&NO_PROGRAM, &BAD_COMMAND]),
+            guides: room_guide(),
             ..ToolDef::default()
         },
         |input: &Input| CommandLine {

@@ -19,7 +19,7 @@ pub(crate) mod terminal_send;
 
 use std::time::Duration;
 
-use toolgate_contract::{Caps, Files, Needs};
+use toolgate_contract::{Caps, Files, Guide, GuideKind, Needs};
 
 /// What every tool here needs: a room on the workspace.
 const NEEDS: Needs = Needs { files: Files::Write, exec: true, ..Needs::NOTHING };
@@ -37,6 +37,31 @@ const CAPS: Caps = Caps { output_bytes: 2 * 51_200 + 8_192, output_lines: 2 * 2_
 
 /// How many calls of one tool run at once.
 const AT_ONCE: u32 = 64;
+
+/// What a program finds where it runs.
+fn room_guide() -> Vec<Guide> {
+    vec![Guide {
+        id: "room".into(),
+        title: "What a program finds in its room".into(),
+        kind: GuideKind::Markdown,
+        content: ROOM.into(),
+    }]
+}
+
+const ROOM: &str = "\
+# What a program finds in its room
+
+- The workspace, to read and, where the operator lets you, to write. Names the operator protects are not there or cannot be
+  written.
+- The programs of the system, read-only. What is not installed cannot be installed system-wide; put it into the workspace.
+- A `HOME` and a `/tmp` of its own. What is left there is not for the next call to count on.
+- An environment made from nothing. Variables come from `env` of the call; those that load code into other programs, and
+  `PATH`, are refused.
+- No network, unless the operator lists hosts. Then names on the list resolve and everything else does not.
+- Limits on time, memory, processes and file sizes. A program that passes one is ended, and the answer says which.
+- When the call ends, everything it started is ended. For something that stays, use a terminal: `terminal_open`.
+- Output is kept from both streams up to a bound; write much of it to a file and read that in parts.
+";
 
 fn default_seconds() -> u64 {
     DEFAULT_SECONDS

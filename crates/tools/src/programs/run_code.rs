@@ -14,6 +14,7 @@ use super::{
     ended::{self, Ended},
     fault::{BAD_COMMAND, CODE_TOO_LONG, NO_INTERPRETER, NO_PROGRAM, run_modes},
     job::job,
+    room_guide,
 };
 use crate::{Answer, Cx, Tool};
 
@@ -59,6 +60,7 @@ pub(crate) fn tool() -> Tool {
                 },
             ],
             failures: run_modes(&[&NO_INTERPRETER, &CODE_TOO_LONG, &BAD_COMMAND]),
+            guides: room_guide(),
             ..ToolDef::default()
         },
         // The gate reads shell. What other languages would do is not read at all: that they run is what it judges.

@@ -54,6 +54,7 @@ impl Stage {
         let tool = tool();
         let workspace = Workspace::open(self.dir.path(), Protected::default()).unwrap();
         let cx = Cx::new(Hands {
+            finder: None,
             programs: Some(self.room.clone()),
             web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),

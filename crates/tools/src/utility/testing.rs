@@ -14,6 +14,7 @@ use crate::{Clock, Cx, Hands, Output, StopFlag, Tool};
 pub(super) fn call(tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault> {
     let tool = tool();
     let cx = Cx::new(Hands {
+        finder: None,
         programs: None,
         web: None,
         workspace: None,
