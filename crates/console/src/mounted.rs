@@ -16,7 +16,7 @@ use toolgate_runtime::tokens::Proven;
 
 use crate::{
     Shared,
-    caller::{self, Guard},
+    caller::{self, Guard, Way},
     problem::{Problem, json_answer},
     site::Site,
 };
@@ -106,8 +106,8 @@ async fn people_only(State(guard): State<Guard>, request: Request, next: Next) -
 async fn admit_person(guard: &Guard, request: Request) -> Result<Request, Problem> {
     let caller = caller::by_paced_token(&guard.shared, request.headers(), Instant::now()).await?;
     let mut request = caller::admit_caller(guard, &caller, request).await?;
-    let (person, scopes) = (caller.person()?, caller.scopes);
-    request.extensions_mut().insert(Proven { person, scopes });
+    let (person, Way::Token(token)) = (caller.person()?, caller.way) else { return Err(Problem::unknown_caller()) };
+    request.extensions_mut().insert(Proven { person, scopes: caller.scopes, token });
     Ok(request)
 }
 

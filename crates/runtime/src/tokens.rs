@@ -33,6 +33,8 @@ pub struct Proven {
     pub person: Person,
     /// What for.
     pub scopes: BTreeSet<Scope>,
+    /// The token, by its name in lists. Not secret.
+    pub token: String,
 }
 
 impl Proven {

@@ -55,11 +55,11 @@ impl House {
     pub(crate) async fn note(
         &self,
         kind: &'static str,
-        by: &Person,
+        by: &Proven,
         subject: &str,
         detail: Value,
     ) -> Result<(), Fault> {
-        let by = Some(Principal::Person(by.clone()));
+        let by = Some(Principal::Person(by.person.clone()));
         Ok(self.store.note(Note { at_ms: now_ms(), kind, by, subject: subject.to_owned(), detail }).await?)
     }
 

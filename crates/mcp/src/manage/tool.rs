@@ -1,6 +1,6 @@
 //! A tool of the management surface, the three builders that make one, and what a call of it has to pass.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -38,6 +38,8 @@ pub(crate) struct Tool {
     pub(crate) scope: Scope,
     /// It talks to another machine.
     pub(crate) reaches_out: bool,
+    /// Compiled when it is first called.
+    schema: OnceLock<Result<Schema, String>>,
     body: Body,
 }
 
@@ -69,7 +71,7 @@ where
         let body = body.clone();
         Box::pin(async move { body(desk, typed(arguments)?).await })
     });
-    Tool { def, kind: Kind::Read, scope: Scope::Read, reaches_out: false, body }
+    Tool { def, kind: Kind::Read, scope: Scope::Read, reaches_out: false, schema: OnceLock::new(), body }
 }
 
 /// Takes something away from agents. It says why.
@@ -153,13 +155,14 @@ impl Tool {
             return (self.body)(Desk::new(house.clone(), who, beside), input).await;
         }
         // No record, no effect.
-        let detail = json!({ "arguments": house.without_secrets(input.clone()), "reason": beside.reason });
-        house.note("managed", &who.person, &self.def.name, house.without_secrets(detail)).await?;
+        let mut detail = house.without_secrets(json!({ "arguments": input, "reason": beside.reason }));
+        detail["proved_with"] = json!(who.token);
+        house.note("managed", &who, &self.def.name, detail).await?;
         // It goes on to its end, also when whoever asked is gone.
         let body = (self.body)(Desk::new(house.clone(), who.clone(), beside), input);
         let ended = tokio::spawn(body).await.unwrap_or_else(|error| Err(lost(&error.to_string())));
         if let Err(fault) = &ended {
-            house.note("manage_failed", &who.person, &self.def.name, json!({ "code": fault.code })).await?;
+            house.note("manage_failed", &who, &self.def.name, json!({ "code": fault.code })).await?;
         }
         ended
     }
@@ -170,7 +173,8 @@ impl Tool {
         if self.kind == Kind::Read {
             return;
         }
-        let noted = house.note("manage_refused", &who.person, &self.def.name, json!({ "code": fault.code })).await;
+        let detail = json!({ "code": fault.code, "proved_with": who.token });
+        let noted = house.note("manage_refused", who, &self.def.name, detail).await;
         if let Err(fault) = noted {
             tracing::error!(tool = %self.def.name, "what was refused could not be recorded: {fault}");
         }
@@ -188,7 +192,7 @@ impl Tool {
         if self.kind != Kind::Read && !is_said(&arguments["reason"]) {
             return Err(missing("missing_reason", "nobody says why", "Give the person's `reason`."));
         }
-        let schema = Schema::compile(&self.def.input_schema).map_err(|error| {
+        let schema = self.schema.get_or_init(|| Schema::compile(&self.def.input_schema)).as_ref().map_err(|error| {
             Fault::failed("manage_failed", format!("the schema of the tool is broken: {error}"), "Report it as a bug.")
         })?;
         let mut input = schema.admit_input(&self.def, arguments)?;
@@ -271,7 +275,8 @@ mod tests {
     }
 
     fn check(scopes: &[Scope], arguments: Value, expected: Result<Value, &str>) {
-        let who = Proven { person: Person::from("ann"), scopes: scopes.iter().copied().collect() };
+        let who =
+            Proven { person: Person::from("ann"), scopes: scopes.iter().copied().collect(), token: String::new() };
         let admitted = tool().admit(&who, &arguments);
         let admitted = admitted.as_ref().map(|(input, _)| input.clone()).map_err(|fault| &*fault.code);
         assert_eq!(admitted, expected, "{arguments}");
