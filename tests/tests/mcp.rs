@@ -157,7 +157,14 @@ fn every_version_with_a_handshake_is_spoken() {
         let mut server = Server::start(&bench, Era::Session);
         let result = server.ask("initialize", hello(version))["result"].take();
         assert_eq!(result["protocolVersion"], version);
-        let can = json!({ "completions": {}, "prompts": {}, "resources": {}, "tools": { "listChanged": true } });
+        let can = json!({
+            "completions": {},
+            "extensions": { "io.modelcontextprotocol/tasks": {} },
+            "logging": {},
+            "prompts": { "listChanged": true },
+            "resources": { "listChanged": true, "subscribe": true },
+            "tools": { "listChanged": true },
+        });
         assert_eq!(result["capabilities"], can);
         assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert!(result["instructions"].as_str().is_some_and(|text| text.len() < 1000), "{result}");

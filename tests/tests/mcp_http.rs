@@ -221,6 +221,15 @@ fn without_sessions_every_request_stands_alone() {
     for method in ["GET", "DELETE"] {
         assert_eq!(client.send(method, &[("MCP-Protocol-Version", MODERN)], "").status(), 405, "{method}");
     }
+    // What there was before is a method like any other that is not there.
+    let hello = json!({ "protocolVersion": MODERN, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    for params in [json!({}), hello] {
+        let gone = client.modern("initialize", params);
+        assert_eq!(
+            (gone.status(), &gone.json()["error"]["code"], &gone.json()["id"]),
+            (404, &json!(-32601), &json!(1))
+        );
+    }
     let tail = bench.run(&["audit", "tail", "5"]).exits(0).stdout;
     assert!(tail.contains("write") && tail.contains("default"), "{tail}");
 }
