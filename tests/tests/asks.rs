@@ -81,8 +81,8 @@ impl Town {
     /// What is recorded that was asked in the last call of `far__ask`, as `method how`.
     fn recorded(&self) -> Vec<String> {
         let tail = self.bench.run(&["audit", "tail", "50"]).exits(0).json();
-        let ends = tail.as_array().unwrap().iter().map(|line| &line["body"]["outcome"]);
-        let last = ends.filter(|outcome| outcome["tool"] == "far__ask").next_back().cloned().unwrap_or_default();
+        let mut ends = tail.as_array().unwrap().iter().map(|line| &line["body"]["outcome"]);
+        let last = ends.rfind(|outcome| outcome["tool"] == "far__ask").cloned().unwrap_or_default();
         let asked = last["asked"].as_array().cloned().unwrap_or_default();
         let word = |value: &Value| value.as_str().unwrap().to_owned();
         asked.iter().map(|asked| format!("{} {}", word(&asked["method"]), word(&asked["how"]))).collect()
@@ -444,7 +444,7 @@ fn post(served: &Served, token: &str, params: &Value) -> Value {
     stream.read_to_string(&mut answer).unwrap();
     let body = answer.split_once("\r\n\r\n").unwrap().1;
     let data = body.lines().find_map(|line| line.strip_prefix("data: {")).map(|rest| format!("{{{rest}"));
-    serde_json::from_str(data.as_deref().unwrap_or(body)).unwrap_or_else(|_| panic!("{answer}"))
+    serde_json::from_str(data.as_deref().unwrap_or(body)).unwrap_or(Value::String(answer))
 }
 
 #[test]
@@ -493,7 +493,6 @@ fn questions_of_two_calls_never_cross() {
         ended += 1;
     }
     // On a pipe nothing says whose a question is, so with two calls under way it is nobody's.
-    let mut script = script;
     script["answers"]["tools/call:other"] = json!([["hang"]]);
     let town = Town::with(&script);
     let mut client = town.serve(Era::Old, able());
