@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use toolgate_contract::{AgentName, Digest, Fault};
 use toolgate_runtime::{Listed, News, Runtime, ToolList};
 
-use crate::offers::Watchings;
+use crate::{offers::Watchings, prompts, server::names};
 
 /// How often somebody looks for what nothing signals: another process pins a tool, an agent is trusted more or less.
 const LOOK: Duration = Duration::from_secs(2);
@@ -86,21 +86,22 @@ async fn follow(changes: Weak<Changes>, runtime: Runtime, agent: AgentName) {
 
 impl Lists {
     /// What the lists amount to: every tool by the hash of its definition, everything else by what is said of it. Our own
-    /// prompts follow from the tools.
+    /// prompts are those whose tools are there.
     fn now(runtime: &Runtime, agent: &AgentName) -> Result<Self, Fault> {
         let told = |tools: Vec<Listed>| -> Vec<String> {
             tools.iter().map(|tool| format!("{} {}\n", tool.def.name, tool.digest)).collect()
         };
         let tools = told(runtime.offered(agent, ToolList::Fixed)?);
         let grown = told(runtime.offered(agent, ToolList::Growing)?);
-        let all = told(runtime.definitions(agent)?);
+        let all = runtime.definitions(agent)?;
+        let own: Vec<String> = prompts::list(&names(&all)).into_iter().map(|prompt| prompt.name).collect();
         let library = runtime.library(agent)?;
         let prompts: Vec<String> = library.prompts().map(|prompt| format!("{}\n", prompt.entry)).collect();
         let readable = library.resources().chain(library.templates());
         let readable: Vec<String> = readable.map(|entry| format!("{entry}\n")).collect();
         let hash = |lines: &[&[String]]| Digest::of(lines.concat().concat().as_bytes());
         let (tools, grown) = (hash(&[&tools]), hash(&[&grown]));
-        Ok(Self { tools, grown, prompts: hash(&[&all, &prompts]), resources: hash(&[&readable]) })
+        Ok(Self { tools, grown, prompts: hash(&[&own, &prompts]), resources: hash(&[&readable]) })
     }
 }
 

@@ -278,10 +278,10 @@ fn modern(id: i64, method: &str, mut params: Value) -> Value {
 async fn whoever_subscribes_is_told_when_the_tools_change() {
     let mut client = connect(vec![echo()]);
     let filter = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
-    client.send(modern(5, "subscriptions/listen", filter)).await;
+    client.send(modern(5, "subscriptions/listen", filter.clone())).await;
     let agreed = client.next().await;
     assert_eq!(agreed["method"], "notifications/subscriptions/acknowledged", "{agreed}");
-    assert_eq!(agreed["params"]["notifications"], json!({ "toolsListChanged": true }), "{agreed}");
+    assert_eq!(agreed["params"]["notifications"], filter["notifications"], "{agreed}");
     client.runtime.register(added()).unwrap();
     let told = client.next().await;
     assert_eq!(told["method"], "notifications/tools/list_changed");
@@ -583,7 +583,7 @@ async fn progress_goes_up_and_ends_before_the_answer() {
 }
 
 #[tokio::test]
-async fn progress_is_told_ten_times_a_second_at_most() {
+async fn progress_is_told_ten_times_at_once_and_then_ten_times_a_second_at_most() {
     let busy = tool("busy", |cx, _| {
         for done in 0..400 {
             cx.progress(f64::from(done), None, None);
@@ -598,7 +598,8 @@ async fn progress_is_told_ten_times_a_second_at_most() {
     while client.next().await.get("id").is_none() {
         reports += 1;
     }
-    let most = start.elapsed().as_millis() / 100 + 1;
+    // The first ten pass at once.
+    let most = start.elapsed().as_millis() / 100 + 10;
     assert!(reports >= 1 && reports <= most, "{reports} reports, {most} at most");
 }
 
