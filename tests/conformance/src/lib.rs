@@ -10,7 +10,10 @@ mod resources;
 mod rounds;
 mod tools;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -35,6 +38,18 @@ const AUDIO: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA
 #[derive(Debug, Clone, Default)]
 pub struct Fixture {
     listeners: Arc<Mutex<Vec<SubscriptionSink>>>,
+    /// What comes and goes is gone from the list of tools, and from that of prompts.
+    fewer_tools: Arc<AtomicBool>,
+    fewer_prompts: Arc<AtomicBool>,
+}
+
+/// What comes and goes, so that lists change.
+const COMES_AND_GOES: &str = "test_comes_and_goes";
+
+/// The list as it is now.
+fn now(mut list: Vec<Value>, fewer: &AtomicBool) -> Vec<Value> {
+    list.retain(|entry| entry["name"] != COMES_AND_GOES || !fewer.load(Ordering::Relaxed));
+    list
 }
 
 impl Fixture {
@@ -74,7 +89,7 @@ impl ServerHandler for Fixture {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        ended(json!({ "tools": tools::all() }))
+        ended(json!({ "tools": now(tools::all(), &self.fewer_tools) }))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -98,7 +113,7 @@ impl ServerHandler for Fixture {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        ended(prompts::all())
+        ended(json!({ "prompts": now(prompts::all(), &self.fewer_prompts) }))
     }
 
     async fn get_prompt(

@@ -6,23 +6,24 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use crate::{IMAGE, ended, rounds};
+use crate::{COMES_AND_GOES, IMAGE, ended, rounds};
 
-pub(crate) fn all() -> Value {
+pub(crate) fn all() -> Vec<Value> {
     let argument = |name: &str, about: &str| json!({ "name": name, "description": about, "required": true });
-    json!({ "prompts": [
-        { "name": "test_simple_prompt", "description": "One message." },
-        {
+    vec![
+        json!({ "name": "test_simple_prompt", "description": "One message." }),
+        json!({
             "name": "test_prompt_with_arguments", "description": "One message with two words in it.",
             "arguments": [argument("arg1", "The first word."), argument("arg2", "The second word.")],
-        },
-        {
+        }),
+        json!({
             "name": "test_prompt_with_embedded_resource", "description": "A resource and a message.",
             "arguments": [argument("resourceUri", "Of the resource.")],
-        },
-        { "name": "test_prompt_with_image", "description": "An image and a message." },
-        { "name": rounds::PROMPT, "description": "One message, once a person has said what about." },
-    ] })
+        }),
+        json!({ "name": "test_prompt_with_image", "description": "An image and a message." }),
+        json!({ "name": rounds::PROMPT, "description": "One message, once a person has said what about." }),
+        json!({ "name": COMES_AND_GOES, "description": "Comes and goes." }),
+    ]
 }
 
 pub(crate) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorData> {

@@ -1,6 +1,6 @@
 //! The tools of the fixture that end in one round.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -13,7 +13,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{AUDIO, Fixture, IMAGE, ended, wire};
+use crate::{AUDIO, COMES_AND_GOES, Fixture, IMAGE, ended, wire};
 
 /// Between two notifications, so that a client that reads only the end is found out.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -31,8 +31,9 @@ pub(crate) fn all() -> Vec<Value> {
         ("test_tool_with_progress", "Reports progress on the way."),
         ("test_logging_tool", "Logs a line if the request asks for it."),
         ("test_missing_capability", "Needs a client that has a model."),
-        ("test_trigger_tool_change", "Says that the tools are others."),
-        ("test_trigger_prompt_change", "Says that the prompts are others."),
+        ("test_trigger_tool_change", "Changes the tools and says so."),
+        ("test_trigger_prompt_change", "Changes the prompts and says so."),
+        (COMES_AND_GOES, "Comes and goes."),
         ("test_elicitation_sep1034_defaults", "Asks the user, with a default for every field."),
         ("test_elicitation_sep1330_enums", "Asks the user to choose, in every way there is."),
         ("test_streaming_elicitation", "Asks the user in a round of its own."),
@@ -143,6 +144,7 @@ pub(crate) async fn call(
             says("The client has a model.")
         }
         "test_trigger_tool_change" => {
+            fixture.fewer_tools.fetch_xor(true, Ordering::Relaxed);
             for listener in fixture.listeners() {
                 // Who listens to something else, or no longer, is not told.
                 let _ = listener.notify_tool_list_changed().await;
@@ -150,6 +152,7 @@ pub(crate) async fn call(
             says("Done.")
         }
         "test_trigger_prompt_change" => {
+            fixture.fewer_prompts.fetch_xor(true, Ordering::Relaxed);
             for listener in fixture.listeners() {
                 let _ = listener.notify_prompt_list_changed().await;
             }

@@ -36,7 +36,7 @@ use super::{
 /// How often tools are listed though nobody says that they changed: a server need not say so.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How often they are listed at most, however often a server says so.
-const AT_MOST: Duration = Duration::from_secs(1);
+const AT_MOST: Duration = Duration::from_millis(500);
 /// How long is waited before a server that is gone is connected again: twice as long every time, up to the longest.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
