@@ -130,6 +130,8 @@ fn bridged(fixture: &Path, tools: &[String]) -> Value {
     let rule = json!({ "id": "suite", "verdict": "allow", "tools": [format!("{PREFIX}*")], "because": "it is tried" });
     json!({
         "definitions": { "first_sight": "pin" },
+        // The suite looks for its tools in the list.
+        "disclosure": { "mode": "off" },
         "policy": { "rules": [rule] },
         "mcp_servers": { SERVER: server },
     })

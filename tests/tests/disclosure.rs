@@ -473,6 +473,12 @@ fn the_switch_and_the_pinned_tools_are_the_operators() {
     let told = off.run(&["tools", "--shown", "--json"]).exits(0).json();
     assert_eq!((&told["disclosed"], told["shown"].as_array().unwrap().len()), (&json!(false), 500 + TOOLS.len()));
 
+    // How much an agent reads of its tools is not for a project to say.
+    let bench = Bench::new();
+    bench.put("toolgate.yaml", "disclosure: { mode: on }");
+    let ran = bench.run(&["tools", "--shown"]).exits(2);
+    assert!(ran.stderr.contains("`disclosure` is not for a file that is not trusted yet"), "{ran}");
+
     for (wrong, said) in [
         ("disclosure: { mode: sometimes }", "sometimes"),
         ("disclosure: { l1_token_budget: 499 }", "l1_token_budget"),

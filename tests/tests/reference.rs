@@ -153,6 +153,8 @@ fn configured(bench: &Bench, peers: &Path, name: &str, server: &Server) -> Value
         // Who is asked answers between two calls.
         "approvals": { "hold": "1s" },
         "definitions": { "first_sight": "pin" },
+        // Its tools are looked for in the list.
+        "disclosure": { "mode": "off" },
         "information_flow": "off",
         "policy": { "rules": [rule] },
         "mcp_servers": { name: entry },
