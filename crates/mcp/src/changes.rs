@@ -46,8 +46,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Follows the lists for as long as somebody has what is returned. It looks only while somebody listens, so the first of
-    /// them may be told of what changed before; nobody misses what changes after they were shown a list.
+    /// Follows the lists for as long as somebody has what is returned. What nothing signals it looks for only while somebody
+    /// listens, so the first of them may be told of what changed before.
     pub(crate) fn follow(runtime: Runtime, agent: AgentName) -> Arc<Self> {
         let nothing = Digest::of(b"");
         let seen = Lists::now(&runtime, &agent);
@@ -66,9 +66,11 @@ impl Changes {
 
 async fn follow(changes: Weak<Changes>, runtime: Runtime, agent: AgentName) {
     let (mut signals, mut loaded) = (runtime.catalog_changes(), runtime.loaded_changes());
+    let mut is_signalled = false;
     loop {
         let Some(held) = changes.upgrade() else { return };
-        if held.seen.receiver_count() > 0 {
+        // Also while nobody listens: whoever comes next was shown the list as it is now, and not as it was before.
+        if is_signalled || held.seen.receiver_count() > 0 {
             let looked = runtime.trust().look(&agent).await.and_then(|()| Lists::now(&runtime, &agent));
             match looked {
                 Ok(lists) => _ = held.seen.send_if_modified(|seen| std::mem::replace(seen, lists) != lists),
@@ -76,11 +78,11 @@ async fn follow(changes: Weak<Changes>, runtime: Runtime, agent: AgentName) {
             }
         }
         drop(held);
-        tokio::select! {
-            _ = signals.changed() => {}
-            _ = loaded.changed() => {}
-            () = sleep(LOOK) => {}
-        }
+        is_signalled = tokio::select! {
+            _ = signals.changed() => true,
+            _ = loaded.changed() => true,
+            () = sleep(LOOK) => false,
+        };
     }
 }
 
