@@ -87,7 +87,7 @@ impl Town {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let body = answer.split_once("\r\n\r\n").unwrap().1;
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+        serde_json::from_str(body).unwrap()
     }
 
     /// The name of the task a call became.
