@@ -59,6 +59,11 @@ impl Changes {
         changes
     }
 
+    /// The lists as they were last seen.
+    pub(crate) fn now(&self) -> Lists {
+        *self.seen.borrow()
+    }
+
     pub(crate) fn listen(&self) -> watch::Receiver<Lists> {
         self.seen.subscribe()
     }
@@ -123,6 +128,12 @@ enum Changed {
 }
 
 impl Follower {
+    /// For somebody who came when the lists were these.
+    fn since(mut lists: watch::Receiver<Lists>, told: Lists) -> Self {
+        lists.mark_changed();
+        Self { lists, told }
+    }
+
     fn of(mut lists: watch::Receiver<Lists>) -> Self {
         let told = *lists.borrow_and_update();
         Self { lists, told }
@@ -157,11 +168,12 @@ async fn next(news: &mut broadcast::Receiver<News>) -> News {
 /// Tells a client of an older revision until it is gone.
 pub(crate) async fn tell(
     lists: watch::Receiver<Lists>,
+    known: Lists,
     mut news: broadcast::Receiver<News>,
     watched: Weak<Mutex<Watchings>>,
     peer: Peer<RoleServer>,
 ) {
-    let mut lists = Follower::of(lists);
+    let mut lists = Follower::since(lists, known);
     while !peer.is_transport_closed() {
         tokio::select! {
             changed = lists.next() => {

@@ -33,7 +33,7 @@ use toolgate_runtime::{Listed, Runtime, ToolList, Watch, approvals::Approvals, t
 use crate::{
     Edge,
     ask::{self, Kept, Said, Tickets, Way},
-    changes::{self, Changes},
+    changes::{self, Changes, Lists},
     message::told,
     offers::{Page, Watchings, page},
     present::{self, Shape},
@@ -189,6 +189,8 @@ pub(crate) struct Server {
     shared: Arc<Shared>,
     /// The client has said that it is ready, and is told of changes.
     ready: AtomicBool,
+    /// The lists as they were when it came: it is told of what changed since.
+    came_to: Lists,
     /// What it wants to be told the changes of, in the revisions where that is said once.
     watched: Arc<Mutex<Watchings>>,
     /// From which weight on it wants remarks, in the same.
@@ -205,7 +207,8 @@ impl Deref for Server {
 
 impl Server {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, ready: AtomicBool::new(false), watched: Arc::default(), remarks_from: Mutex::default() }
+        let (came_to, ready) = (shared.changes.now(), AtomicBool::new(false));
+        Self { shared, ready, came_to, watched: Arc::default(), remarks_from: Mutex::default() }
     }
 
     fn watched(&self) -> MutexGuard<'_, Watchings> {
@@ -550,7 +553,7 @@ impl ServerHandler for Server {
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if !self.ready.swap(true, Ordering::Relaxed) {
             let (lists, news) = (self.changes.listen(), self.runtime.resource_news());
-            tokio::spawn(changes::tell(lists, news, Arc::downgrade(&self.watched), context.peer));
+            tokio::spawn(changes::tell(lists, self.came_to, news, Arc::downgrade(&self.watched), context.peer));
         }
     }
 
