@@ -209,7 +209,10 @@ async fn progress_reaches_whoever_asked_and_nobody_else() {
         server.answer(&request["id"], json!("done")).await;
     }
     assert_eq!((asked.await.unwrap(), also.await.unwrap()), (Ok(json!("done")), Ok(json!("done"))));
-    assert_eq!(heard.recv().await, Some(Said::Step(Step { done: 1.0, total: Some(4.0), message: Some("reading".to_owned()) })));
+    assert_eq!(
+        heard.recv().await,
+        Some(Said::Step(Step { done: 1.0, total: Some(4.0), message: Some("reading".to_owned()) }))
+    );
     assert_eq!((heard.recv().await, other.recv().await), (None, None));
 }
 
