@@ -113,7 +113,8 @@ fn run_true(room: &dyn Room) -> anyhow::Result<()> {
         stdin: Vec::new(),
         limits: JobLimits::default(),
     };
-    let ran = room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None })?;
+    let ran =
+        room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None, stdout: None })?;
     ensure!(ran.ending == Ending::Exited { code: 0 }, "`true` ended with {:?}", ran.ending);
     Ok(())
 }

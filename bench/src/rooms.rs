@@ -297,7 +297,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn ran(&self, room: &dyn Room) -> anyhow::Result<toolgate_contract::Ran> {
-        let ran = room.run(&self.permit, &self.job, Io { stop: &|| false, heard: None, stdin: None })?;
+        let ran = room.run(&self.permit, &self.job, Io { stop: &|| false, heard: None, stdin: None, stdout: None })?;
         ensure!(ran.ending == Ending::Exited { code: 0 }, "the job ended as {:?}", ran.ending);
         Ok(ran)
     }

@@ -7,6 +7,7 @@
 use std::{
     cmp::Ordering,
     io::{self, Write},
+    mem,
     ops::Range,
 };
 
@@ -15,7 +16,13 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
 /// The canonical spelling of a value. Not-a-number has no spelling in JSON and becomes null.
 pub(crate) fn spell(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    let mut speller = Speller { out: Vec::with_capacity(512), ..Speller::default() };
+    // Room for what most records take, so that it is asked for once.
+    let mut speller = Speller {
+        out: Vec::with_capacity(1024),
+        objects: Vec::with_capacity(8),
+        members: Vec::with_capacity(32),
+        ..Speller::default()
+    };
     value.serialize(&mut Serializer::with_formatter(io::sink(), &mut speller))?;
     Ok(speller.out)
 }
@@ -29,6 +36,9 @@ struct Speller {
     /// The objects we are in: where each begins in `out`, and where its members begin in `members`.
     objects: Vec<(usize, usize)>,
     members: Vec<Member>,
+    /// An object that is put together again, and the order of its members.
+    object: Vec<u8>,
+    sorted: Vec<Member>,
 }
 
 /// Where a member stands in the output.
@@ -53,12 +63,12 @@ impl Speller {
         if members.is_sorted_by(|a, b| self.order(a, b) == Ordering::Less) {
             return Ok(());
         }
-        let mut sorted = members.to_vec();
+        let (mut sorted, mut object) = (mem::take(&mut self.sorted), mem::take(&mut self.object));
+        sorted.extend_from_slice(members);
         sorted.sort_unstable_by(|a, b| self.order(a, b));
         if !sorted.is_sorted_by(|a, b| self.order(a, b) == Ordering::Less) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "two members of an object have the same name"));
         }
-        let mut object = Vec::with_capacity(self.out.len() - begin);
         for (i, member) in sorted.iter().enumerate() {
             if i > 0 {
                 object.push(b',');
@@ -67,6 +77,8 @@ impl Speller {
         }
         self.out.truncate(begin);
         self.out.append(&mut object);
+        sorted.clear();
+        (self.sorted, self.object) = (sorted, object);
         Ok(())
     }
 

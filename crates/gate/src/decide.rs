@@ -195,15 +195,16 @@ fn denied(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Option<Reaso
             return Some(reason("denied", format!("{what} is on the denied list"), source));
         }
     }
-    let own = SourceLine::declaration(name);
     let declared = match request.word {
         Some(word) => word,
         None => &Word::from(request.def.permission.clone()),
     };
-    let said = policy.tools.get(name).into_iter().flatten().map(|said| (&said.value, &said.source));
-    for (word, source) in [(declared, &own)].into_iter().chain(said) {
-        if let Some((rule, text)) = forbids(word, agent, request) {
-            return Some(reason(rule, text, source));
+    if let Some((rule, text)) = forbids(declared, agent, request) {
+        return Some(reason(rule, text, &SourceLine::declaration(name)));
+    }
+    for said in policy.tools.get(name).into_iter().flatten() {
+        if let Some((rule, text)) = forbids(&said.value, agent, request) {
+            return Some(reason(rule, text, &said.source));
         }
     }
     if let Some((text, connection)) = request.connection.and_then(|it| Some((it.refuses()?, it))) {

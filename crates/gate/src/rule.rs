@@ -7,6 +7,7 @@
 //! Rules are kept by what they name, so that a decision looks at those that may fit and not at all there are.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
@@ -123,27 +124,32 @@ impl Serialize for When {
     }
 }
 
-/// What conditions may speak about. The arguments are not copied: they may be large.
+/// What conditions may speak about. The arguments are not copied: they may be large. The rest is put together when the first
+/// condition wants to know.
 pub(crate) struct Scope<'a> {
-    known: Value,
-    arguments: Option<&'a Value>,
+    agent: &'a Agent,
+    request: &'a Request<'a>,
+    known: OnceCell<Value>,
 }
 
 impl<'a> Scope<'a> {
-    pub(crate) fn of(agent: &Agent, request: &Request<'a>) -> Self {
-        let known = json!({
-            "agent": { "name": agent.name, "level": agent.level.value, "roles": agent.roles },
-            "args": null,
-            "tool": request.def.name,
-            "action": request.action,
-            "class": request.class(),
-            "risk": request.risk,
-        });
-        Self { known, arguments: request.arguments }
+    pub(crate) fn of(agent: &'a Agent, request: &'a Request<'a>) -> Self {
+        Self { agent, request, known: OnceCell::new() }
     }
 
     fn variables(&self) -> Variables<'_> {
-        Variables { known: &self.known, arguments: self.arguments }
+        let Self { agent, request, known } = self;
+        let known = known.get_or_init(|| {
+            json!({
+                "agent": { "name": agent.name, "level": agent.level.value, "roles": agent.roles },
+                "args": null,
+                "tool": request.def.name,
+                "action": request.action,
+                "class": request.class(),
+                "risk": request.risk,
+            })
+        });
+        Variables { known, arguments: request.arguments }
     }
 }
 

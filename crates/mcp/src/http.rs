@@ -19,6 +19,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http_body_util::BodyExt as _;
+use memchr::memmem;
 use rmcp::{
     ServerHandler,
     model::{ClientRequest, ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
@@ -264,8 +265,7 @@ impl<S: ServerHandler> Door<S> {
 
 /// The id of a greeting that says of itself that it is of the era without greetings; none for any other request.
 fn greets_without_need(body: &[u8]) -> Option<RequestId> {
-    const WORD: &[u8] = b"initialize";
-    body.windows(WORD.len()).any(|part| part == WORD).then_some(())?;
+    memmem::find(body, b"initialize")?;
     let message: serde_json::Value = serde_json::from_slice(body).ok()?;
     let is_stateless = message["params"]["_meta"][VERSION].is_string();
     let is_greeting = message["method"] == "initialize" && is_stateless;

@@ -3,6 +3,7 @@
 //! unpacked as the last thing before it is written.
 
 use axum::body::Bytes;
+use memchr::memmem;
 use rmcp::model::{
     CallToolResult, InputRequiredResult, JsonObject, JsonRpcMessage, MetaObject, ServerJsonRpcMessage, ServerResult,
 };
@@ -71,8 +72,7 @@ pub(crate) fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
 
 /// The same for a piece of an answer over HTTP: a message, or an event with one.
 pub(crate) fn unpacked_bytes(piece: Bytes) -> Bytes {
-    let marks = |piece: &[u8]| piece.windows(RELAYED.len()).any(|part| part == RELAYED.as_bytes());
-    if !marks(&piece) {
+    if memmem::find(&piece, RELAYED.as_bytes()).is_none() {
         return piece;
     }
     let line = |line: &[u8]| {

@@ -237,18 +237,48 @@ impl Server {
     ) -> Result<Answered, ErrorData> {
         let Brought { method, state, answers } = brought;
         let takes_tasks = method == "tools/call" && knows_tasks(context) && self.tasks.has_room();
-        let came = Came { name: named(&call, method)?, context, takes_tasks };
-        let kept = state.map(|state| self.tickets.redeem(state, &came.name, Instant::now())).transpose()?;
-        match (kept, self.seat(context)) {
-            (Some(Kept::Call(call)), _) => self.follow(*call, came, answers).await,
+        let seat = self.seat(context);
+        let may_come_again = Way::of(context) == Way::Round && (seat.is_some() || has_questions(&call));
+        let name = (may_come_again || state.is_some()).then(|| named(&call, method)).transpose()?;
+        let came = Came { name, context, takes_tasks };
+        let kept = match (state, name) {
+            (Some(state), Some(name)) => Some(self.tickets.redeem(state, &name, Instant::now())?),
+            _ => None,
+        };
+        match (kept, seat) {
+            (Some(Kept::Call(call)), _) => Box::pin(self.follow(*call, came, answers)).await,
             (Some(Kept::Approval(approval)), Some(seat)) => {
                 let said = Said::read(answers.and_then(|answers| answers.get(ask::QUESTION)));
                 ask::vote(seat.approvals, &approval, seat.person, said).await;
                 self.invoke(call, came, self.hold(came), None).await
             }
-            (None, Some(seat)) => self.invoke_asking(call, came, seat, answers).await,
+            (None, Some(seat)) => Box::pin(self.invoke_asking(call, came, seat, answers)).await,
             (_, None) => self.invoke(call, came, self.hold(came), answers).await,
         }
+    }
+
+    /// A call of a tool.
+    async fn called(
+        &self,
+        mut request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = Value::Object(request.arguments.take().unwrap_or_default());
+        let (key, task) = (said(context, KEY)?, said(context, TASK)?);
+        let call = Call { key, task, ..self.runtime.call(&self.agent, &request.name, arguments) };
+        let (state, answers) = (request.request_state.as_deref(), request.input_responses.as_ref());
+        let outcome = match self.answer(call, Brought { method: "tools/call", state, answers }, context).await? {
+            Answered::Outcome(outcome) => *outcome,
+            Answered::Asks { requests, state } => return Ok(present::asks(requests, state, self.meta(context)).into()),
+            Answered::Task(task) => {
+                return Ok(CallToolResponse::Task(CreateTaskResult::new(*task).with_meta(self.meta(context))));
+            }
+        };
+        // A tool that finds tools is known, whatever it was asked for: what it did not find is its answer.
+        if outcome.code.as_deref() == Some("unknown_tool") && DISCOVERY.contains(&&*request.name) {
+            return Ok(present::result(outcome, Shape::Object, self.meta(context)).into());
+        }
+        Ok(self.finished(outcome, self.meta(context))?.into())
     }
 
     /// How long people may take: longer where the client need not wait with them.
@@ -266,15 +296,13 @@ impl Server {
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
         let context = came.context;
-        // What goes down the road a second time does so under a name of its own.
-        let call = Call { id: self.runtime.call(&self.agent, "", Value::Null).id, ..call };
         if !has_questions(&call) && context.meta.get_progress_token().is_none() && !came.takes_tasks {
             let watch = Watch { cancel: context.ct.clone(), hold, ..Watch::default() };
             return Ok(self.runtime.invoke(call, watch).await.into());
         }
         let can = context.client_capabilities().and_then(|can| serde_json::to_value(can).ok()).unwrap_or_default();
         let call = UnderWay::start(&self.runtime, call, can, self.hears(context), hold);
-        self.follow(call, came, answers).await
+        Box::pin(self.follow(call, came, answers)).await
     }
 
     /// Listens to a call until it has ended or waits for answers.
@@ -296,7 +324,11 @@ impl Server {
                 _ => Ok(Answered::Outcome(outcome)),
             },
             Paused::Asks(requests) => {
-                let state = self.tickets.issue(name, Kept::Call(Box::new(call)), Instant::now())?;
+                let state = self.tickets.issue(
+                    name.ok_or_else(unnamed)?,
+                    Kept::Call(Box::new(call.alone_for_now())),
+                    Instant::now(),
+                )?;
                 Ok(Answered::Asks { requests, state })
             }
         }
@@ -336,7 +368,7 @@ impl Server {
                 ask::vote(approvals, &id, person, said).await;
             }
             (Some(form), Way::Round) => {
-                let state = self.tickets.issue(name, Kept::Approval(id), Instant::now())?;
+                let state = self.tickets.issue(name.ok_or_else(unnamed)?, Kept::Approval(id), Instant::now())?;
                 let request = json!({ "method": "elicitation/create", "params": form });
                 let requests = Map::from_iter([(ask::QUESTION.to_owned(), request)]);
                 return Ok(Answered::Asks { requests, state });
@@ -344,7 +376,9 @@ impl Server {
             // There is nobody to ask here, so the others get the time they would have had.
             (None, _) => {}
         }
-        self.invoke(call, came, self.hold(came), answers).await
+        // What goes down the road a second time does so under a name of its own.
+        let again = Call { id: self.runtime.call(&self.agent, "", Value::Null).id, ..call };
+        self.invoke(again, came, self.hold(came), answers).await
     }
 
     /// The person at the client, if the config names one and the client can ask them.
@@ -413,22 +447,8 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
-        let (key, task) = (said(&context, KEY)?, said(&context, TASK)?);
-        let call = Call { key, task, ..self.runtime.call(&self.agent, &request.name, arguments) };
-        let (state, answers) = (request.request_state.as_deref(), request.input_responses.as_ref());
-        let outcome = match self.answer(call, Brought { method: "tools/call", state, answers }, &context).await? {
-            Answered::Outcome(outcome) => *outcome,
-            Answered::Asks { requests, state } => return Ok(present::asks(requests, state, self.meta(&context)).into()),
-            Answered::Task(task) => {
-                return Ok(CallToolResponse::Task(CreateTaskResult::new(*task).with_meta(self.meta(&context))));
-            }
-        };
-        // A tool that finds tools is known, whatever it was asked for: what it did not find is its answer.
-        if outcome.code.as_deref() == Some("unknown_tool") && DISCOVERY.contains(&&*request.name) {
-            return Ok(present::result(outcome, Shape::Object, self.meta(&context)).into());
-        }
-        Ok(self.finished(outcome, self.meta(&context))?.into())
+        // The SDK moves what a handler gives from place to place; what is on the heap moves with its pointer.
+        Box::pin(self.called(request, &context)).await
     }
 
     async fn get_task(
@@ -460,7 +480,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let Page { entries, next } = self.resources(cursor(&request)).await?;
+        let Page { entries, next } = Box::pin(self.resources(cursor(&request))).await?;
         let mut listed = ListResourcesResult::with_all_items(entries);
         (listed.meta, listed.next_cursor) = (self.some_meta(&context), next);
         Ok(listed)
@@ -471,7 +491,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let Page { entries, next } = self.templates(cursor(&request)).await?;
+        let Page { entries, next } = Box::pin(self.templates(cursor(&request))).await?;
         let mut listed = ListResourceTemplatesResult::with_all_items(entries);
         (listed.meta, listed.next_cursor) = (self.some_meta(&context), next);
         Ok(listed)
@@ -482,7 +502,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.resource(request, &context).await
+        Box::pin(self.resource(request, &context)).await
     }
 
     async fn list_prompts(
@@ -490,7 +510,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let Page { entries, next } = self.prompts(cursor(&request)).await?;
+        let Page { entries, next } = Box::pin(self.prompts(cursor(&request))).await?;
         let mut listed = ListPromptsResult::with_all_items(entries);
         (listed.meta, listed.next_cursor) = (self.some_meta(&context), next);
         Ok(listed)
@@ -501,7 +521,7 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.prompt(request, &context).await
+        Box::pin(self.prompt(request, &context)).await
     }
 
     async fn complete(
@@ -509,7 +529,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.completion(request, &context).await
+        Box::pin(self.completion(request, &context)).await
     }
 
     async fn subscribe(
@@ -568,7 +588,7 @@ impl ServerHandler for Server {
         let news = self.runtime.resource_news();
         let addresses = subscription.accepted().resource_subscriptions.iter().flatten();
         let watched = addresses.filter_map(|uri| Some((uri.clone(), self.watch(uri).ok()?))).collect();
-        changes::serve(self.changes.listen(), news, watched, &subscription).await;
+        Box::pin(changes::serve(self.changes.listen(), news, watched, &subscription)).await;
         Ok(())
     }
 
@@ -606,7 +626,8 @@ pub(crate) struct Brought<'a> {
 /// A request that became a call: the name of the call, and who hears of it.
 #[derive(Clone, Copy)]
 struct Came<'a> {
-    name: Digest,
+    /// None where it is not needed: nothing is answered with a ticket then.
+    name: Option<Digest>,
     context: &'a RequestContext<RoleServer>,
     /// A task may be its answer.
     takes_tasks: bool,
@@ -652,6 +673,11 @@ fn lacking(needed: Value, outcome: Outcome) -> ErrorData {
     let Fault { code, message, remedy, .. } = fault(outcome);
     let data = json!({ "requiredCapabilities": needed, "code": code, "message": message, "remedy": remedy });
     ErrorData::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, message, Some(data))
+}
+
+fn unnamed() -> ErrorData {
+    let fault = Fault::failed("mcp_failed", "a call that has no name has a question", "Report it as a bug.");
+    told(ErrorCode::INTERNAL_ERROR, fault)
 }
 
 /// The hash of everything a client could change between two calls that are to be one.

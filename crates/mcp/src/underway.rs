@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeMap,
     future::pending,
+    panic::resume_unwind,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -19,8 +20,11 @@ use rmcp::{
     service::{Peer, RequestContext, ServiceError},
 };
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinError,
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolgate_contract::{Call, Fault, Outcome};
 use toolgate_runtime::{
     Runtime, Watch,
@@ -151,6 +155,20 @@ impl UnderWay {
                 due = hearing.due(&self.reports) => hearing.tell(due).await,
             }
         }
+    }
+
+    /// The same, going on where nobody listens for now.
+    pub(crate) fn alone_for_now(self) -> Self {
+        let going = AbortOnDropHandle::new(tokio::spawn(self.ended));
+        let ended = Box::pin(async move {
+            match going.await.map_err(JoinError::try_into_panic) {
+                Ok(outcome) => outcome,
+                Err(Ok(panic)) => resume_unwind(panic),
+                // Only who drops it ends it.
+                Err(Err(_)) => pending().await,
+            }
+        });
+        Self { ended, ..self }
     }
 
     /// Goes on without anybody who listens until it has ended: how, and what its client would have to be able to do, where

@@ -15,7 +15,7 @@ use toolgate_guard::{
     injection::Verdict,
     names::{self, Why},
 };
-use toolgate_tools::{Pace, Tool};
+use toolgate_tools::{Tool, Work};
 
 use crate::{definitions::rules, schema::Schema};
 
@@ -231,7 +231,7 @@ impl fmt::Debug for Catalog {
 /// A declaration that contradicts itself could be read the weaker way, so it is not taken at all.
 fn consistent(tool: &Tool) -> Result<(), String> {
     let def = &tool.def;
-    if tool.pace == Pace::Instant && !def.needs.is_nothing() {
+    if matches!(tool.work, Work::Instant(_)) && !def.needs.is_nothing() {
         return Err("it says that it is instant, but it needs something to wait for".into());
     }
     if def.concurrency == 0 {

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, PipeReader, PipeWriter, Write as _},
+    io::{self, PipeReader, PipeWriter},
     path::PathBuf,
     sync::{
         Arc,
@@ -18,7 +18,7 @@ use std::{
 use tokio::sync::oneshot;
 use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Network, Ran};
 use toolgate_gate::{Permit, Policy};
-use toolgate_sandbox::{Egress, Io, Lease, Opening, Owner, RoomLimits, RoomSpec, Source, WorkspaceMode, WorkspaceSpec};
+use toolgate_sandbox::{Egress, Io, Lease, Opening, Owner, RoomLimits, RoomSpec, WorkspaceMode, WorkspaceSpec};
 
 use crate::{
     config::{Access, Program, Reached, Server, Word},
@@ -158,24 +158,17 @@ fn needs(program: &Program) -> Needs {
 /// Runs it on a thread of its own, to its end.
 fn start(name: &str, lease: Lease, permit: Permit, job: Job) -> io::Result<Companion> {
     let (stdin, input) = io::pipe()?;
-    let (output, mut said) = io::pipe()?;
+    let (output, said) = io::pipe()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (tell, ended) = oneshot::channel();
     let life = Life { stop: stop.clone(), ended };
     let work = move || {
         let is_over = || stop.load(Ordering::Relaxed);
-        let mut heard = |source: Source, bytes: &[u8]| {
-            // Whoever does not read any more does not speak to it either.
-            if source == Source::Stdout && said.write_all(bytes).is_err() {
-                stop.store(true, Ordering::Relaxed);
-            }
-        };
-        let io = Io { stop: &is_over, heard: Some(&mut heard), stdin: Some(stdin.into()) };
+        // What it says is no business of the thread that looks after it.
+        let io = Io { stop: &is_over, heard: None, stdin: Some(stdin.into()), stdout: Some(said.into()) };
         let ran = lease.run(&permit, &job, io);
         // Whoever waits may have left.
         let _ = tell.send(ran.map_or_else(|error| Fault::from(error).message, |ran| how(&ran)));
-        // The stream ends here, when it is known how the program ended.
-        drop(said);
     };
     thread::Builder::new().name(format!("mcp-{name}")).spawn(work)?;
     Ok(Companion { input, output, life })

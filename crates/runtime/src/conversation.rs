@@ -190,9 +190,9 @@ impl Conversations {
         let tainted = fetches || self.talks().get(deed.agent).is_some_and(Conversation::is_tainted);
         let mut files = self.files();
         let ground = deed.ground(root);
-        let around = files.holds_any(root) || deed.open.iter().any(|root| files.holds_any(root));
+        let around = |files: &Files| files.holds_any(root) || deed.open.iter().any(|root| files.holds_any(root));
         if deed.programs_write && !always_at_work {
-            let could_read = tainted || around;
+            let could_read = tainted || around(&files);
             return match could_read {
                 true => files.begin(ground).map(Some).map_err(unwritable),
                 false => Ok(None),
@@ -204,7 +204,7 @@ impl Conversations {
         if always_at_work && (deed.programs_write || !names.is_empty()) {
             names = vec![ground.to_owned()];
         }
-        if tainted || (deed.programs_write && around) {
+        if tainted || (deed.programs_write && around(&files)) {
             names.into_iter().try_for_each(|name| files.add(name)).map_err(unwritable)?;
         }
         Ok(None)

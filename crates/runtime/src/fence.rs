@@ -6,9 +6,11 @@
 //! another room.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use toolgate_contract::{Effect, EffectKind, Fault, Files};
@@ -32,6 +34,8 @@ pub(crate) struct Directories {
     pub(crate) project: Option<Workspace>,
     /// What the operator opened besides.
     pub(crate) others: Vec<(Workspace, Files)>,
+    /// What that is by the words of a path, for every limit there is.
+    terrains: BTreeMap<FileScope, Arc<Terrain>>,
 }
 
 impl Directories {
@@ -43,7 +47,12 @@ impl Directories {
         let is_wider = workspace.root() != settings.project && workspace.root().starts_with(&settings.project);
         let project = is_wider.then(|| open(&settings.project)).transpose()?;
         let other = |dir: &Directory| Ok((open(&dir.path)?, if dir.write { Files::Write } else { Files::Read }));
-        Ok(Self { workspace, project, others: settings.directories.iter().map(other).collect::<Result<_, Fault>>()? })
+        let others = settings.directories.iter().map(other).collect::<Result<Vec<_>, Fault>>()?;
+        let roots: Vec<&Path> = others.iter().map(|(other, _)| other.root()).collect();
+        let widest = project.as_ref().unwrap_or(&workspace).root();
+        let terrain = |scope: FileScope| Arc::new(Terrain::within(scope, &workspace.spellings(), widest, &roots));
+        let terrains = FileScope::ALL.iter().map(|scope| (*scope, terrain(*scope))).collect();
+        Ok(Self { workspace, project, others, terrains })
     }
 
     /// A handle on what is open to an agent whose files are limited like this.
@@ -57,10 +66,8 @@ impl Directories {
     }
 
     /// What is open to an agent whose files are limited like this, by the words of a path.
-    pub(crate) fn terrain(&self, scope: FileScope) -> Terrain {
-        let project = self.project.as_ref().unwrap_or(&self.workspace).root();
-        let others: Vec<&Path> = self.others.iter().map(|(other, _)| other.root()).collect();
-        Terrain::within(scope, &self.workspace.spellings(), project, &others)
+    pub(crate) fn terrain(&self, scope: FileScope) -> Arc<Terrain> {
+        self.terrains.get(&scope).cloned().unwrap_or_default()
     }
 
     /// The directory programs may work in: the widest that holds the workspace and may be written.

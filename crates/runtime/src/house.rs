@@ -270,7 +270,7 @@ impl House {
     }
 
     /// What is open to an agent, by the words of a path.
-    pub(crate) fn open_to(&self, agent: &Agent) -> Terrain {
+    pub(crate) fn open_to(&self, agent: &Agent) -> Arc<Terrain> {
         let scope = agent.constraints.file_system.value;
         self.directories.get(&agent.name).map(|directories| directories.terrain(scope)).unwrap_or_default()
     }

@@ -12,8 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{sync::OwnedSemaphorePermit, task::JoinError};
 use toolgate_contract::{
     ActionType, AgentName, ApprovalId, Asked, CALL_TOOL, Call, CallId, CostTier, Digest, Effect, EffectKind, End,
     Fault, FaultKind, Files, Finding, Ground, Intent, Network, Note, Outcome, Person, Principal, Question, Raw, Reason,
@@ -24,7 +25,9 @@ use toolgate_gate::{
 };
 use toolgate_guard::{clean as hidden, json, owasp, shell::policy::Judgement};
 use toolgate_store::state::Ticket;
-use toolgate_tools::{Cx, Finder, Hands, Inquiries, Output, Pace, Progress, ProgressSink, Reconciled, StopFlag};
+use toolgate_tools::{
+    Awaited, Cx, Finder, Hands, Inquiries, Output, Progress, ProgressSink, Reconciled, Run, StopFlag, Work,
+};
 
 use crate::{
     Whereabouts,
@@ -69,7 +72,7 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
 
     if let (Some(ticket), Some(effects)) = (trip.ticket.take(), &house.effects) {
         let ended = once::Ended::of(&outcome, trip.ran, untouched);
-        if let Err(fault) = effects.complete(ticket, ended, &outcome).await {
+        if let Err(fault) = Box::pin(effects.complete(ticket, ended, &outcome)).await {
             outcome = unrecorded(outcome, true, fault);
         }
     }
@@ -176,7 +179,8 @@ async fn walk(house: &Arc<House>, call: &Call, watch: &Watch, trip: &mut Trip) -
     let permit = match decision {
         Decision::Allow(permit, _) => permit,
         Decision::Ask(asking) => {
-            ask(house, call, entry, &input, &meaning, origin.as_ref(), asking, watch, trip).await?
+            // What happens seldom does not make every call larger.
+            Box::pin(ask(house, call, entry, &input, &meaning, origin.as_ref(), asking, watch, trip)).await?
         }
         Decision::Deny(reasons) => return Err(not_permitted(house, entry, &reasons).into()),
     };
@@ -190,11 +194,11 @@ async fn walk(house: &Arc<House>, call: &Call, watch: &Watch, trip: &mut Trip) -
     let slot = take_slot(entry, watch).await?;
     let held = Held { _slot: slot, _effect: at_work(house, claim.as_ref())? };
     if let (Known::Unknown, Some(claim)) = (known, &claim) {
-        let output = reconcile(house, entry, claim, hands, held, input).await?;
+        let output = Box::pin(reconcile(house, entry, claim, hands, held, input)).await?;
         trip.replayed = true;
         trip.labels = meaning.labels();
         let cleaned = admit_and_clean(house, entry, &deed, output, trip)?;
-        happened(house, claim, &cleaned, trip).await?;
+        Box::pin(happened(house, claim, &cleaned, trip)).await?;
         return Ok(cleaned);
     }
     let work = house.conversations.writes(&deed, house.quarters.has_terminals())?;
@@ -323,7 +327,7 @@ pub(crate) struct Meaning {
     /// How far that takes git.
     git: GitLevel,
     /// Where its paths lead.
-    terrain: Terrain,
+    terrain: Arc<Terrain>,
     /// The connection it would use.
     connection: Option<ConnectionTerms>,
     /// Who offers the tool; none for one of our own.
@@ -344,7 +348,7 @@ impl Meaning {
             class,
             command: None,
             git: GitLevel::LocalOnly,
-            terrain: Terrain::default(),
+            terrain: Arc::default(),
             connection: None,
             offered_by: entry.origin.clone(),
         }
@@ -407,10 +411,10 @@ impl Meaning {
 }
 
 pub(crate) fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Value) -> Result<Meaning, Fault> {
-    let (def, body) = (&entry.tool.def, &entry.tool.body);
-    let action = body.action(input)?.unwrap_or_else(|| def.action.clone());
-    let mut effects = body.effects(input)?;
-    let connection = body.connection(input)?.map(|used| house.connections.terms(&used)).transpose()?;
+    let (def, reading) = (&entry.tool.def, &entry.tool.reading);
+    let action = reading.action(input)?.unwrap_or_else(|| def.action.clone());
+    let mut effects = reading.effects(input)?;
+    let connection = reading.connection(input)?.map(|used| house.connections.terms(&used)).transpose()?;
     if let Some(connection) = &connection {
         let target = match def.needs.exec {
             true => house.connections.git_target(&connection.name)?,
@@ -418,7 +422,7 @@ pub(crate) fn classify(house: &House, agent: &Agent, entry: &Entry, input: &Valu
         };
         lead_to(&target, &connection.name, &mut effects);
     }
-    let line = body.command(input)?;
+    let line = reading.command(input)?;
     let meant = line.map(|line| read_command(house.policy(), agent, &line, &house.ground(agent)));
     // How much is at stake in a command is read from it: starting `ls` is not starting `dd`.
     let risk = match &meant {
@@ -622,7 +626,7 @@ async fn take_slot(entry: &Entry, watch: &Watch) -> Result<OwnedSemaphorePermit,
 async fn known(house: &House, claim: Option<&Claim>) -> Result<Known, Fault> {
     let Some(claim) = claim else { return Ok(Known::Nothing) };
     match &house.effects {
-        Some(effects) => effects.known(claim).await,
+        Some(effects) => Box::pin(effects.known(claim)).await,
         None => Err(Fault::refused(
             "keys_not_kept",
             "the call has a key, and nothing keeps keys here",
@@ -693,7 +697,7 @@ fn at_work(house: &House, claim: Option<&Claim>) -> Result<Option<AtWork>, Fault
 /// Claims the effect, durably, before it is tried.
 async fn reserve(house: &House, claim: Option<&Claim>, call: &Call) -> Result<Option<Ticket>, Fault> {
     match (claim, &house.effects) {
-        (Some(claim), Some(effects)) => effects.claim(claim, call).await.map(Some),
+        (Some(claim), Some(effects)) => Box::pin(effects.claim(claim, call)).await.map(Some),
         (Some(_), None) | (None, _) => Ok(None),
     }
 }
@@ -719,10 +723,10 @@ struct Held {
     _effect: Option<AtWork>,
 }
 
-/// Runs the body under the permit, on a thread of its own, until it ends, is cancelled, or its time is up.
+/// Runs the body under the permit until it ends, is cancelled, or its time is up.
 ///
 /// A body that was told to stop gets a moment to do so, because what it then says is the truth about its effect. One
-/// that does not listen keeps its thread and its slot until it returns; the call is answered without it.
+/// that has a thread and does not listen keeps it and its slot until it returns; the call is answered without it.
 async fn run(
     entry: &Entry,
     hands: Hands,
@@ -737,18 +741,14 @@ async fn run(
     if watch.cancel.is_cancelled() {
         return Err(cancelled().into());
     }
-    if entry.tool.pace == Pace::Instant && is_small(&input) {
-        return run_here(entry, hands, input);
-    }
     let (stop, timeout) = (hands.stop.clone(), hands.timeout);
     // Raised also when this future is dropped, so that no body works on for a caller who is gone.
     let _told = StopOnDrop(stop.clone());
-    let cx = Cx::new(hands);
-    let body = entry.tool.body.clone();
-    let mut job = tokio::task::spawn_blocking(move || {
-        let _held = held;
-        body.run(&cx, input)
-    });
+    let mut job = match &entry.tool.work {
+        Work::Instant(body) if is_small(&input) => return run_here(entry, body, hands, input),
+        Work::Instant(body) | Work::Blocking(body) => on_a_thread(body.clone(), hands, held, input),
+        Work::Waiting(body) => awaited(body(Arc::new(Cx::new(hands)), input), held),
+    };
     let overdue = tokio::select! {
         biased;
         done = &mut job => return ended(entry, done),
@@ -768,15 +768,38 @@ async fn run(
     }
 }
 
+/// How a body ended, or what it said when it panicked.
+type Done = Result<Result<Output, Fault>, String>;
+
+/// Starts a body that may block.
+fn on_a_thread(body: Run, hands: Hands, held: Held, input: Value) -> BoxFuture<'static, Done> {
+    let job = tokio::task::spawn_blocking(move || {
+        let _held = held;
+        body(&Cx::new(hands), input)
+    });
+    let said = |error: JoinError| match error.try_into_panic() {
+        Ok(panic) => panic_message(&*panic),
+        Err(error) => error.to_string(),
+    };
+    Box::pin(async move { job.await.map_err(said) })
+}
+
+/// A body that waits, where its call does.
+fn awaited(body: Awaited, held: Held) -> BoxFuture<'static, Done> {
+    Box::pin(async move {
+        let _held = held;
+        AssertUnwindSafe(body).catch_unwind().await.map_err(|panic| panic_message(&*panic))
+    })
+}
+
 /// Runs a body that takes microseconds where it is called: a thread of its own would cost more than the work.
-fn run_here(entry: &Entry, hands: Hands, input: Value) -> Result<Output, Stop> {
+fn run_here(entry: &Entry, body: &Run, hands: Hands, input: Value) -> Result<Output, Stop> {
     let (started, timeout) = (Instant::now(), hands.timeout);
     let cx = Cx::new(hands);
-    let ran = panic::catch_unwind(AssertUnwindSafe(|| entry.tool.body.run(&cx, input)));
+    let ran = panic::catch_unwind(AssertUnwindSafe(|| body(&cx, input)));
     match ran {
         Ok(_) if started.elapsed() > timeout => Err(timed_out(timeout).into()),
-        Ok(result) => result.map_err(Stop::Fault),
-        Err(panic) => Err(panicked(entry, panic_message(&*panic))),
+        done => ended(entry, done.map_err(|panic| panic_message(&*panic))),
     }
 }
 
@@ -813,15 +836,11 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn ended(entry: &Entry, done: Result<Result<Output, Fault>, tokio::task::JoinError>) -> Result<Output, Stop> {
-    let error = match done {
-        Ok(result) => return result.map_err(Stop::Fault),
-        Err(error) => error,
-    };
-    Err(match error.try_into_panic() {
-        Ok(panic) => panicked(entry, panic_message(&*panic)),
-        Err(error) => panicked(entry, error.to_string()),
-    })
+fn ended(entry: &Entry, done: Done) -> Result<Output, Stop> {
+    match done {
+        Ok(result) => result.map_err(Stop::Fault),
+        Err(said) => Err(panicked(entry, said)),
+    }
 }
 
 fn panicked(entry: &Entry, said: String) -> Stop {
@@ -831,7 +850,7 @@ fn panicked(entry: &Entry, said: String) -> Stop {
     Stop::Fatal(Fatal::Panic { tool, message: said }.into(), fault)
 }
 
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("it gave no message").to_owned()
 }

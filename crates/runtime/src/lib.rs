@@ -37,12 +37,16 @@ mod web;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
     path::PathBuf,
+    pin::Pin,
     sync::{Arc, Mutex},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
+use futures_util::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -209,6 +213,35 @@ pub struct Arriving {
 impl Drop for Arriving {
     fn drop(&mut self) {
         self.arriving.send_if_modified(|arriving| arriving.remove(&self.name));
+    }
+}
+
+/// A road that is walked to its end by whoever waits for it, and without them where they leave.
+struct Walked(Option<BoxFuture<'static, Result<invoke::Ended, String>>>);
+
+impl Walked {
+    fn of(road: impl Future<Output = invoke::Ended> + Send + 'static) -> Self {
+        let road = AssertUnwindSafe(road).catch_unwind().map_err(|panic| invoke::panic_message(&*panic));
+        Self(Some(Box::pin(road)))
+    }
+}
+
+impl Future for Walked {
+    type Output = Result<invoke::Ended, String>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(road) = &mut self.0 else { return Poll::Pending };
+        let ended = ready!(road.as_mut().poll(cx));
+        self.0 = None;
+        Poll::Ready(ended)
+    }
+}
+
+impl Drop for Walked {
+    fn drop(&mut self) {
+        if let (Some(rest), Ok(handle)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            handle.spawn(rest);
+        }
     }
 }
 
@@ -448,7 +481,8 @@ impl Runtime {
 
     /// Takes one call down the road.
     ///
-    /// The call goes on to its end when this future is dropped: it is cancelled, and its end is recorded.
+    /// The call goes on to its end when this future is dropped: it is cancelled, and its end is recorded. Until then it goes
+    /// on where this future is polled.
     pub async fn invoke(&self, call: Call, watch: Watch) -> Outcome {
         let call = invoke::meant(&self.house, call);
         match self.house.server_of(&call.tool) {
@@ -460,7 +494,7 @@ impl Runtime {
         self.house.refresh();
         let gone = watch.cancel.clone().drop_guard();
         let (id, tool) = (call.id.clone(), call.tool.clone());
-        let ended = tokio::spawn(invoke::invoke(self.house.clone(), call, watch)).await;
+        let ended = Walked::of(invoke::invoke(self.house.clone(), call, watch)).await;
         gone.disarm();
         match ended {
             Ok(ended) => {
@@ -469,7 +503,7 @@ impl Runtime {
                 }
                 ended.outcome
             }
-            Err(error) => invoke::lost(id, tool, &error.to_string()),
+            Err(said) => invoke::lost(id, tool, &said),
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) async fn picture(
     meaning: &Meaning,
 ) -> Value {
     let mut picture = Map::new();
-    if let Ok(Some(line)) = entry.tool.body.command(input) {
+    if let Ok(Some(line)) = entry.tool.reading.command(input) {
         picture.insert("command".to_owned(), command(&line).into());
     }
     match difference(house, agent, entry, input).await {

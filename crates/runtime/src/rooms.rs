@@ -573,7 +573,7 @@ fn not_declared(what: &str, key: &str) -> Fault {
 
 impl Programs for CallRoom {
     fn run(&self, job: &Job, stop: &StopFlag) -> Result<Ran, Fault> {
-        let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
+        let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None, stdout: None };
         let (_, lease) = self.room()?;
         let ran = lease.run(&self.permit, &self.bounded(job), io)?;
         self.ledger.note(&ran);
@@ -583,7 +583,7 @@ impl Programs for CallRoom {
     fn run_reaching(&self, job: &Job, reach: &Reach, stop: &StopFlag) -> Result<Ran, Fault> {
         let spec = self.spec_reaching(reach)?;
         let job = self.equipped(job, reach)?;
-        let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None };
+        let io = Io { stop: &|| stop.is_raised(), heard: None, stdin: None, stdout: None };
         // A room with a credential in it is nobody else's: other programs of the agent could look for it there.
         let mut owner = self.owner.clone();
         if let Some(credential) = &reach.credential {

@@ -248,7 +248,7 @@ async fn a_body_that_reads_files_does_not_write_them_nor_start_or_ask_anything()
     check(|cx| cx.web().map(drop), refused).await;
     let write: fn(&Cx) -> Result<(), Fault> = |cx| {
         let write = built_in_tools().into_iter().find(|tool| tool.def.name == "write").unwrap();
-        write.body.run(cx, json!({ "path": "a", "content": "x" })).map(drop)
+        write.work.here().unwrap()(cx, json!({ "path": "a", "content": "x" })).map(drop)
     };
     check(write, refused).await;
 }

@@ -62,7 +62,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             };
             let (room, needs) = (&room, needs);
             scope.spawn(move || {
-                room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None })
+                room.run(
+                    &Permit::of_operator(needs),
+                    &job,
+                    Io { stop: &|| false, heard: None, stdin: None, stdout: None },
+                )
             });
         }
         writeln!(std::io::stdout(), "running")

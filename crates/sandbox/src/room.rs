@@ -87,6 +87,9 @@ pub struct Io<'a> {
     pub heard: Option<&'a mut Heard<'a>>,
     /// Read in place of [`Job::stdin`].
     pub stdin: Option<OwnedFd>,
+    /// Written to in place of a pipe of the room's: what the job says there goes past the room, which neither hears, keeps
+    /// nor counts it.
+    pub stdout: Option<OwnedFd>,
 }
 
 /// Is told what a job says.

@@ -99,7 +99,7 @@ fn permit() -> Permit {
 }
 
 fn quiet() -> Io<'static> {
-    Io { stop: &|| false, heard: None, stdin: None }
+    Io { stop: &|| false, heard: None, stdin: None, stdout: None }
 }
 
 fn sh(script: &str) -> Job {
@@ -376,7 +376,7 @@ fn a_job_that_is_ended_leaves_its_container_usable() {
     assert_eq!((ran.ending, ran.stdout.text.as_str()), (Ending::TimedOut, "ready\n"));
     let stopped = AtomicBool::new(false);
     let mut heard = |_: Source, _: &[u8]| stopped.store(true, Ordering::SeqCst);
-    let io = Io { stop: &|| stopped.load(Ordering::SeqCst), heard: Some(&mut heard), stdin: None };
+    let io = Io { stop: &|| stopped.load(Ordering::SeqCst), heard: Some(&mut heard), stdin: None, stdout: None };
     let limits = JobLimits { grace: Duration::from_millis(50), ..job.limits };
     assert_eq!(room.run(&permit(), &Job { limits, ..job }, io).unwrap().ending, Ending::Cancelled);
     assert_eq!(says(&*room, "cat /tmp/mark; ps | grep -c '[9]87' || true"), "here\n0\n");

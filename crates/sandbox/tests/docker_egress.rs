@@ -277,7 +277,7 @@ fn permit() -> Permit {
 }
 
 fn quiet() -> Io<'static> {
-    Io { stop: &|| false, heard: None, stdin: None }
+    Io { stop: &|| false, heard: None, stdin: None, stdout: None }
 }
 
 fn sh(script: &str, stdin: &[u8]) -> Job {
@@ -522,7 +522,7 @@ fn a_sidecar_that_is_killed_takes_every_connection_with_it() {
             ask(&bench.rooms, "POST", &format!("/containers/{sidecar}/kill"), &Value::Null);
         }
     };
-    let io = Io { stop: &|| false, heard: Some(&mut heard), stdin: None };
+    let io = Io { stop: &|| false, heard: Some(&mut heard), stdin: None, stdout: None };
     let ran = room.run(&permit(), &sh(&script, b""), io).unwrap();
     assert_eq!(ran.stdout.text, "from-a\ncut\n0\nend\n", "{ran:?}");
     a.was_reached(at_a, 1);

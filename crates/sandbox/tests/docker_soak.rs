@@ -147,7 +147,8 @@ impl House {
             limits: JobLimits { wall, grace: Duration::from_millis(20), ..JobLimits::default() },
         };
         let needs = Needs { files: Files::Write, exec: true, ..Needs::NOTHING };
-        let ran = room.run(&Permit::of_operator(needs), &job, Io { stop, heard: None, stdin: None }).unwrap();
+        let ran =
+            room.run(&Permit::of_operator(needs), &job, Io { stop, heard: None, stdin: None, stdout: None }).unwrap();
         (ran.ending, ran.stdout.text)
     }
 }

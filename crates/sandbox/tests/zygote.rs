@@ -16,7 +16,8 @@ fn says(room: &dyn Room) -> Result<Ending, String> {
         stdin: Vec::new(),
         limits: JobLimits::default(),
     };
-    let ran = room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None });
+    let ran =
+        room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None, stdout: None });
     ran.map(|ran| ran.ending).map_err(|error| error.to_string())
 }
 

@@ -1,8 +1,9 @@
 //! What waits to be written.
 //!
 //! Callers push, one writer takes all there is. A push wakes the writer only when it is the first since the last
-//! take or when somebody waits for it: a stream of reads costs one wake-up per batch. Room is counted in kilobytes,
-//! so that neither many small entries nor a few large ones fill the memory; a caller without room waits for it.
+//! take or when somebody waits for it: a stream of reads costs one wake-up per batch. Of those who wait, the first is kept a
+//! moment where others came with them the last time: a commit costs little more for many than for one. Room is counted in
+//! kilobytes, so that neither many small entries nor a few large ones fill the memory; a caller without room waits for it.
 
 use std::{
     mem,
@@ -16,6 +17,9 @@ use crate::{StoreError, draft::Draft};
 
 /// How long an entry nobody waits for may wait for others to share its commit.
 const GATHER: Duration = Duration::from_millis(20);
+
+/// How long one that somebody waits for waits for as many as came together the last time.
+const COMPANY: Duration = Duration::from_micros(500);
 
 /// Kilobytes that may be queued.
 const ROOM: u32 = 32 * 1024;
@@ -77,16 +81,44 @@ pub(crate) struct Queue {
 struct State {
     jobs: Vec<Job>,
     first_at: Instant,
-    /// Somebody waits.
+    /// How many wait, and since when one does.
+    waiting: usize,
+    waits_since: Instant,
+    /// How many waited together lately.
+    together: usize,
+    /// There is no room for more.
     hurry: bool,
     /// The last attempt to write failed.
     failing: bool,
     closed: bool,
 }
 
+impl State {
+    /// How long the jobs may still wait for others; none where they are due.
+    fn left(&self) -> Option<Duration> {
+        let until = match self.waiting {
+            _ if self.hurry || self.closed => return None,
+            0 => self.first_at + GATHER,
+            waiting if waiting < self.together => self.waits_since + COMPANY,
+            _ => return None,
+        };
+        until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
+}
+
 impl Queue {
     pub(crate) fn new() -> Self {
-        let state = State { jobs: Vec::new(), first_at: Instant::now(), hurry: false, failing: false, closed: false };
+        let now = Instant::now();
+        let state = State {
+            jobs: Vec::new(),
+            first_at: now,
+            waiting: 0,
+            waits_since: now,
+            together: 0,
+            hurry: false,
+            failing: false,
+            closed: false,
+        };
         Self { state: Mutex::new(state), news: Condvar::new(), room: Semaphore::new(ROOM as usize) }
     }
 
@@ -122,11 +154,16 @@ impl Queue {
             job.ack = Some(ack);
             answer
         });
-        let hurries = waits && !state.hurry;
-        state.hurry |= waits;
+        if waits {
+            state.waiting += 1;
+            if state.waiting == 1 {
+                state.waits_since = Instant::now();
+            }
+        }
         state.jobs.push(job);
+        let is_news = first || waits && (state.waiting == 1 || state.waiting == state.together);
         drop(state);
-        if first || hurries {
+        if is_news {
             self.news.notify_one();
         }
         Ok(answer)
@@ -149,15 +186,13 @@ impl Queue {
                 },
             };
         }
-        let last_call = state.first_at + GATHER;
-        while !state.hurry && !state.closed {
-            match last_call.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => state = self.wait(state, left),
-                _ => break,
-            }
+        while let Some(left) = state.left() {
+            state = self.wait(state, left);
         }
         mem::swap(&mut state.jobs, batch);
         state.hurry = false;
+        state.together = state.waiting.max(state.together / 2);
+        state.waiting = 0;
         let wake = if state.closed { Wake::Closed } else { Wake::Jobs };
         drop(state);
         // Callers fill the queue while the writer writes, so up to twice the room is in memory.
@@ -194,7 +229,7 @@ pub(crate) fn closed() -> StoreError {
 mod tests {
     use std::pin::pin;
 
-    use futures_util::future::poll_immediate;
+    use futures_util::future::{join_all, poll_immediate};
 
     use super::*;
 
@@ -252,6 +287,34 @@ mod tests {
         drop(batch);
         assert_eq!(waiting.await, Err(closed()));
         assert_eq!(queue.submit(job(1), Wait::Queued).await, Err(closed()));
+    }
+
+    /// What the writer takes when so many wait, and how long that took.
+    async fn taken(queue: &Queue, waiting: usize) -> (usize, Duration) {
+        let submitted = (0..waiting).map(|_| queue.submit(job(1), Wait::Durable));
+        let _ = poll_immediate(&mut join_all(submitted)).await;
+        let (mut batch, since) = (Vec::new(), Instant::now());
+        assert_eq!(queue.take(&mut batch, None), Wake::Jobs);
+        (batch.len(), since.elapsed())
+    }
+
+    #[tokio::test]
+    async fn the_first_of_many_is_kept_a_moment_for_the_others_and_a_lone_one_is_not() {
+        let queue = Queue::new();
+        assert_eq!(taken(&queue, 4).await.0, 4);
+        let (alone, kept) = taken(&queue, 1).await;
+        assert_eq!(alone, 1);
+        assert!(kept >= COMPANY, "three came with it the last time: {kept:?}");
+        // Who has seen nobody else for a while does not wait for them.
+        for _ in 0..2 {
+            taken(&queue, 1).await;
+        }
+        assert_eq!(queue.lock().together, 1);
+        // When all who came together are there nobody else is waited for.
+        taken(&queue, 4).await;
+        let submitted = (0..4).map(|_| queue.submit(job(1), Wait::Durable));
+        let _ = poll_immediate(&mut join_all(submitted)).await;
+        assert_eq!(queue.lock().left(), None);
     }
 
     #[test]

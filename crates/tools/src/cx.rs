@@ -11,6 +11,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use toolgate_contract::{
     Asked, Caps, ConnectionInfo, Fault, Job, Ran, Reach, SearchEngine, TerminalSize, WebRequest, WebResponse, scale,
 };
@@ -87,7 +88,11 @@ impl fmt::Debug for Listener {
 
 /// Tells a running body to stop, and why. The first word counts.
 #[derive(Debug, Clone, Default)]
-pub struct StopFlag(Arc<AtomicU8>);
+pub struct StopFlag {
+    why: Arc<AtomicU8>,
+    /// For who waits for it.
+    raised: CancellationToken,
+}
 
 const RUNNING: u8 = 0;
 const CANCELLED: u8 = 1;
@@ -106,12 +111,18 @@ impl StopFlag {
 
     fn raise(&self, why: u8) {
         // A second word is dropped: the body may already have acted on the first.
-        let _ = self.0.compare_exchange(RUNNING, why, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.why.compare_exchange(RUNNING, why, Ordering::Relaxed, Ordering::Relaxed);
+        self.raised.cancel();
     }
 
     /// Has anyone said stop?
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != RUNNING
+        self.why.load(Ordering::Relaxed) != RUNNING
+    }
+
+    /// Returns when somebody says stop.
+    pub async fn raised(&self) {
+        self.raised.cancelled().await;
     }
 }
 
@@ -313,7 +324,7 @@ impl Cx {
 
     /// Fails once the call is cancelled or out of time. Call it in every loop that an input can make long.
     pub fn check(&self) -> Result<(), Fault> {
-        match self.hands.stop.0.load(Ordering::Relaxed) {
+        match self.hands.stop.why.load(Ordering::Relaxed) {
             RUNNING => Ok(()),
             CANCELLED => {
                 Err(Fault::failed("cancelled", "the caller cancelled the call", "Call again if it is still wanted."))

@@ -26,7 +26,7 @@ pub use cx::{Clock, Cx, Hands, Listener, Programs, Progress, ProgressSink, Remar
 pub use files::{Closed, Protected, Workspace};
 pub use finder::{Finder, LoadedTool, ToolLine, ToolLines, ToolQuery, ToolResource, ToolResourceLine};
 pub use inquiry::{Caller, Inquiries, Inquiry, Replies, Replying};
-pub use tool::{Answer, Body, Output, Pace, Preview, Reconcile, Reconciled, Tool, input_schema};
+pub use tool::{Answer, Awaited, Output, Preview, Reading, Reconcile, Reconciled, Run, Tool, Work, input_schema};
 
 /// Every tool that ships, one line each.
 pub const TOOLS: &[fn() -> Tool] = &[

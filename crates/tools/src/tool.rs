@@ -1,6 +1,6 @@
 //! A tool: its declaration and its body, and how a typed function becomes one.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc};
 
 use schemars::{
     JsonSchema,
@@ -12,26 +12,72 @@ use toolgate_contract::{ActionType, CommandLine, ConnectionUse, Effect, EffectKi
 
 use crate::Cx;
 
-/// What runs when a call has been permitted.
-///
-/// A body may block: it has a thread of its own. It must return soon after [`Cx::check`] starts to fail; the call is
-/// answered at its deadline all the same, but the thread and the tool's slot stay taken until the body returns.
-pub trait Body: Send + Sync {
-    /// What a call with this (validated) input would do. Pure: it looks at nothing but the input.
+/// What a call amounts to, read from its (validated) input. Pure: it looks at nothing else.
+pub trait Reading: Send + Sync {
+    /// What a call would do.
     fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault>;
-    /// What a call with this (validated) input would start, if it starts a program. Pure, too: the words are read and
-    /// judged by the gate, never here.
+    /// What a call would start, if it starts a program. The words are read and judged by the gate, never here.
     fn command(&self, input: &Value) -> Result<Option<CommandLine>, Fault>;
-    /// What a call with this (validated) input amounts to, where that differs from what the tool declares. Pure.
+    /// What a call amounts to, where that differs from what the tool declares.
     fn action(&self, _input: &Value) -> Result<Option<ActionType>, Fault> {
         Ok(None)
     }
-    /// The connection a call with this (validated) input would use. Pure.
+    /// The connection a call would use.
     fn connection(&self, _input: &Value) -> Result<Option<ConnectionUse>, Fault> {
         Ok(None)
     }
-    /// Does it.
-    fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault>;
+}
+
+/// A body that does its work where it is called.
+pub type Run = Arc<dyn Fn(&Cx, Value) -> Result<Output, Fault> + Send + Sync>;
+
+/// What a body that waits for others gives at once.
+pub type Awaited = Pin<Box<dyn Future<Output = Result<Output, Fault>> + Send>>;
+
+/// What runs when a call has been permitted.
+#[derive(Clone)]
+pub enum Work {
+    /// It may block: it gets a thread of its own. It must return soon after [`Cx::check`] starts to fail; the call is
+    /// answered at its deadline all the same, but the thread and the tool's slot stay taken until the body returns.
+    Blocking(Run),
+    /// Microseconds for a small input: then it runs on the caller's thread, and an answer after its deadline does not
+    /// count. With a larger input it is like any other.
+    Instant(Run),
+    /// It only waits for others, and needs no thread for that. It must not block; told to stop, it says how far it came,
+    /// and one that does not listen is dropped.
+    Waiting(Arc<dyn Fn(Arc<Cx>, Value) -> Awaited + Send + Sync>),
+}
+
+impl Work {
+    /// A typed function that may block.
+    pub fn blocking<I, O>(run: impl Fn(&Cx, I) -> Result<Answer<O>, Fault> + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned,
+        O: Serialize,
+    {
+        Self::Blocking(Arc::new(move |cx, input| {
+            run(cx, serde_json::from_value(input).map_err(bad_input)?)?.into_output()
+        }))
+    }
+
+    /// A function that waits for others.
+    pub fn waiting<F>(run: impl Fn(Arc<Cx>, Value) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Answer<Value>, Fault>> + Send + 'static,
+    {
+        Self::Waiting(Arc::new(move |cx, input| {
+            let answer = run(cx, input);
+            Box::pin(async move { answer.await?.into_output() })
+        }))
+    }
+
+    /// The function of a body that does its work where it is called.
+    pub fn here(&self) -> Option<&Run> {
+        match self {
+            Self::Blocking(run) | Self::Instant(run) => Some(run),
+            Self::Waiting(_) => None,
+        }
+    }
 }
 
 /// What a body gives back.
@@ -71,16 +117,6 @@ impl<T> Answer<T> {
     }
 }
 
-/// How long a body takes, whatever it is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
-    /// Longer than a thread switch: it gets a thread of its own, and its deadline answers the call without it.
-    Blocking,
-    /// Microseconds for a small input: then it runs on the caller's thread, and an answer after its deadline does not
-    /// count. With a larger input it is like any other.
-    Instant,
-}
-
 /// What became of an effect nobody knew about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reconciled<T> {
@@ -103,10 +139,10 @@ pub type Preview = Arc<dyn Fn(&Cx, Value) -> Result<String, Fault> + Send + Sync
 pub struct Tool {
     /// What it is.
     pub def: ToolDef,
-    /// What it does.
-    pub body: Arc<dyn Body>,
-    /// How long that takes.
-    pub pace: Pace,
+    /// What its calls amount to.
+    pub reading: Arc<dyn Reading>,
+    /// What runs.
+    pub work: Work,
     /// How it finds out what became of an effect.
     pub reconcile: Option<Reconcile>,
     /// How it says what a call would change.
@@ -125,9 +161,17 @@ impl Tool {
         O: Serialize + JsonSchema + Send + Sync + 'static,
     {
         let def = ToolDef { input_schema: input_schema::<I>(), output_schema: schema::<O>(Contract::Serialize), ..def };
+        Self::doing(def, effects, Work::blocking(run))
+    }
+
+    /// A tool from work and the schemas of its definition.
+    pub fn doing<I>(def: ToolDef, effects: impl Fn(&I) -> Vec<Effect> + Send + Sync + 'static, work: Work) -> Self
+    where
+        I: DeserializeOwned + 'static,
+    {
         let command = |_: &I| None;
-        let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
-        Self { def, body, pace: Pace::Blocking, reconcile: None, preview: None }
+        let reading = Arc::new(Typed { effects, command, types: PhantomData::<fn(I)> });
+        Self { def, reading, work, reconcile: None, preview: None }
     }
 
     /// A tool that starts a program. Which one, and what else that does, is read from the words it would start.
@@ -145,8 +189,8 @@ impl Tool {
         let effects =
             move |input: &I| vec![Effect { kind: EffectKind::Exec, target: line(input).program().map(str::to_owned) }];
         let command = move |input: &I| Some(command(input));
-        let body = Arc::new(Typed { effects, command, run, types: PhantomData::<fn(I) -> O> });
-        Self { def, body, pace: Pace::Blocking, reconcile: None, preview: None }
+        let reading = Arc::new(Typed { effects, command, types: PhantomData::<fn(I)> });
+        Self { def, reading, work: Work::blocking(run), reconcile: None, preview: None }
     }
 
     /// A tool that touches nothing: a function of its input.
@@ -165,13 +209,13 @@ impl Tool {
         I: DeserializeOwned + 'static,
     {
         let connection = |_: &I| None;
-        let body = Arc::new(Meant {
-            body: self.body,
+        let reading = Arc::new(Meant {
+            reading: self.reading,
             action: move |input: &I| Some(action(input)),
             connection,
             types: PhantomData::<fn(I)>,
         });
-        Self { body, ..self }
+        Self { reading, ..self }
     }
 
     /// Says which connection a call uses, and whether it may change something there.
@@ -181,8 +225,8 @@ impl Tool {
         I: DeserializeOwned + 'static,
     {
         let action = |_: &I| None;
-        let body = Arc::new(Meant { body: self.body, action, connection, types: PhantomData::<fn(I)> });
-        Self { body, ..self }
+        let reading = Arc::new(Meant { reading: self.reading, action, connection, types: PhantomData::<fn(I)> });
+        Self { reading, ..self }
     }
 
     /// Says how to find out what became of an effect whose answer was lost: a look, by its key, that changes nothing.
@@ -217,7 +261,11 @@ impl Tool {
     /// Says that a small input takes the body microseconds. Only for a tool that touches nothing.
     #[must_use]
     pub fn instant(self) -> Self {
-        Self { pace: Pace::Instant, ..self }
+        let work = match self.work {
+            Work::Blocking(run) => Work::Instant(run),
+            work @ (Work::Instant(_) | Work::Waiting(_)) => work,
+        };
+        Self { work, ..self }
     }
 }
 
@@ -227,20 +275,27 @@ impl fmt::Debug for Tool {
     }
 }
 
-struct Typed<E, C, F, I, O> {
-    effects: E,
-    command: C,
-    run: F,
-    types: PhantomData<fn(I) -> O>,
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Blocking(_) => "Blocking",
+            Self::Instant(_) => "Instant",
+            Self::Waiting(_) => "Waiting",
+        })
+    }
 }
 
-impl<E, C, F, I, O> Body for Typed<E, C, F, I, O>
+struct Typed<E, C, I> {
+    effects: E,
+    command: C,
+    types: PhantomData<fn(I)>,
+}
+
+impl<E, C, I> Reading for Typed<E, C, I>
 where
     E: Fn(&I) -> Vec<Effect> + Send + Sync,
     C: Fn(&I) -> Option<CommandLine> + Send + Sync,
-    F: Fn(&Cx, I) -> Result<Answer<O>, Fault> + Send + Sync,
     I: DeserializeOwned,
-    O: Serialize,
 {
     fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault> {
         Ok((self.effects)(&I::deserialize(input).map_err(bad_input)?))
@@ -248,10 +303,6 @@ where
 
     fn command(&self, input: &Value) -> Result<Option<CommandLine>, Fault> {
         Ok((self.command)(&I::deserialize(input).map_err(bad_input)?))
-    }
-
-    fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault> {
-        (self.run)(cx, serde_json::from_value(input).map_err(bad_input)?)?.into_output()
     }
 }
 
@@ -273,44 +324,40 @@ impl<T: Serialize> Answer<T> {
     }
 }
 
-/// A body whose calls mean something else, depending on their input.
+/// Calls that mean something else, depending on their input.
 struct Meant<A, C, I> {
-    body: Arc<dyn Body>,
+    reading: Arc<dyn Reading>,
     action: A,
     connection: C,
     types: PhantomData<fn(I)>,
 }
 
-impl<A, C, I> Body for Meant<A, C, I>
+impl<A, C, I> Reading for Meant<A, C, I>
 where
     A: Fn(&I) -> Option<ActionType> + Send + Sync,
     C: Fn(&I) -> Option<ConnectionUse> + Send + Sync,
     I: DeserializeOwned,
 {
     fn effects(&self, input: &Value) -> Result<Vec<Effect>, Fault> {
-        self.body.effects(input)
+        self.reading.effects(input)
     }
 
     fn command(&self, input: &Value) -> Result<Option<CommandLine>, Fault> {
-        self.body.command(input)
+        self.reading.command(input)
     }
 
     fn action(&self, input: &Value) -> Result<Option<ActionType>, Fault> {
         match (self.action)(&I::deserialize(input).map_err(bad_input)?) {
             Some(action) => Ok(Some(action)),
-            None => self.body.action(input),
+            None => self.reading.action(input),
         }
     }
 
     fn connection(&self, input: &Value) -> Result<Option<ConnectionUse>, Fault> {
         match (self.connection)(&I::deserialize(input).map_err(bad_input)?) {
             Some(connection) => Ok(Some(connection)),
-            None => self.body.connection(input),
+            None => self.reading.connection(input),
         }
-    }
-
-    fn run(&self, cx: &Cx, input: Value) -> Result<Output, Fault> {
-        self.body.run(cx, input)
     }
 }
 

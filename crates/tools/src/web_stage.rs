@@ -53,7 +53,7 @@ impl WebStage {
 
     /// The same under a key.
     pub(crate) fn call_as(&self, tool: &Tool, arguments: Value, key: Option<&str>) -> Result<Output, Fault> {
-        let result = tool.body.run(&self.cx(tool, key), arguments);
+        let result = tool.work.here().unwrap()(&self.cx(tool, key), arguments);
         if let Err(fault) = &result {
             let declared = tool.def.failures.iter().any(|mode| mode.code == fault.code);
             assert!(

@@ -255,7 +255,7 @@ fn a_field_that_does_not_exist_is_refused_by_schema_and_body() {
         assert!(!validator(&tool.def.input_schema).is_valid(&arguments), "{}", tool.def.name);
         let code = run(&tool, arguments.clone()).map_err(|fault| fault.code);
         assert_eq!(code, Err("invalid_arguments".into()), "{}", tool.def.name);
-        let code = tool.body.effects(&arguments).map_err(|fault| fault.code);
+        let code = tool.reading.effects(&arguments).map_err(|fault| fault.code);
         assert_eq!(code, Err("invalid_arguments".into()), "{}", tool.def.name);
     }
 }
@@ -264,7 +264,7 @@ fn a_field_that_does_not_exist_is_refused_by_schema_and_body() {
 fn no_example_does_more_than_the_tool_declares() {
     for tool in tools() {
         for example in &tool.def.examples {
-            for effect in tool.body.effects(&example.arguments).unwrap() {
+            for effect in tool.reading.effects(&example.arguments).unwrap() {
                 let (name, needs) = (&tool.def.name, tool.def.needs);
                 assert!(effect.kind.class() <= tool.def.safety, "{name}: {effect:?}");
                 assert!(tool.def.safety > SafetyClass::Read || effect.kind.is_read_only(), "{name}: {effect:?}");
@@ -293,7 +293,7 @@ fn no_tool_declares_files_that_its_examples_do_not_touch() {
             .def
             .examples
             .iter()
-            .flat_map(|example| tool.body.effects(&example.arguments).unwrap())
+            .flat_map(|example| tool.reading.effects(&example.arguments).unwrap())
             .map(|effect| effect.kind)
             .collect();
         let touched = match () {
@@ -309,7 +309,7 @@ fn no_tool_declares_files_that_its_examples_do_not_touch() {
 fn only_tools_that_need_programs_start_any() {
     for tool in tools() {
         for example in &tool.def.examples {
-            let starts = tool.body.command(&example.arguments).unwrap().is_some();
+            let starts = tool.reading.command(&example.arguments).unwrap().is_some();
             assert!(!starts || tool.def.needs.exec, "{}", tool.def.name);
         }
     }
@@ -347,7 +347,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
         inquiries: toolgate_tools::Inquiries::default(),
         key: None,
     });
-    tool.body.run(&cx, arguments)
+    tool.work.here().unwrap()(&cx, arguments)
 }
 
 /// A web that has the answers the examples speak of, and an empty one for everything else.

@@ -96,7 +96,7 @@ impl Cage {
             inquiries: toolgate_tools::Inquiries::default(),
             key: None,
         });
-        tool.body.run(&cx, arguments)
+        tool.work.here().unwrap()(&cx, arguments)
     }
 
     /// Every tool must refuse this path with this code, and nothing outside may change.

@@ -94,7 +94,7 @@ impl Bench {
             inquiries: toolgate_tools::Inquiries::default(),
             key: None,
         });
-        let result = tool.body.run(&cx, arguments);
+        let result = tool.work.here().unwrap()(&cx, arguments);
         match &result {
             Ok(output) => fits(&tool.def.output_schema, &output.structured),
             Err(fault) => assert!(is_declared(&tool, fault), "`{name}` does not declare: {fault}"),

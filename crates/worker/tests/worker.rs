@@ -90,7 +90,7 @@ fn permit() -> Permit {
 }
 
 fn quiet() -> Io<'static> {
-    Io { stop: &|| false, heard: None, stdin: None }
+    Io { stop: &|| false, heard: None, stdin: None, stdout: None }
 }
 
 /// A script with a word in its environment.
@@ -206,7 +206,7 @@ fn a_stopped_job_takes_its_daemons_along_and_no_other_job() {
         let script = "setsid sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000' & trap '' TERM; sleep 0.2; echo ready; sleep 1000";
         let job = sh(script, &mine);
         let job = Job { limits: JobLimits { grace: Duration::from_millis(100), ..job.limits }, ..job };
-        let io = Io { stop: &stop, heard: Some(&mut heard), stdin: None };
+        let io = Io { stop: &stop, heard: Some(&mut heard), stdin: None, stdout: None };
         let ran = bench.room.run(&permit(), &job, io).unwrap();
         assert_eq!((ran.ending, ran.stdout.text.as_str()), (Ending::Cancelled, "ready\n"));
         // The answer is given when nothing is left, not before.

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::{broadcast, mpsc, oneshot, watch},
+    task::yield_now,
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -427,8 +428,15 @@ where
     W: AsyncWrite + Send + Unpin,
 {
     let work = async {
-        while let Some(line) = lines.recv().await {
-            write.write_all(&line).await?;
+        while let Some(mut together) = lines.recv().await {
+            // Whoever is about to ask as well is written with it: a server that is woken up once has less to do.
+            yield_now().await;
+            while together.len() < KEPT
+                && let Ok(mut line) = lines.try_recv()
+            {
+                together.append(&mut line);
+            }
+            write.write_all(&together).await?;
             write.flush().await?;
         }
         io::Result::Ok(())

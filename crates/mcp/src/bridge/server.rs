@@ -10,7 +10,6 @@ use std::{
 use serde_json::{Map, Value, json};
 use tokio::{
     net::unix::pipe,
-    runtime::Handle,
     sync::{broadcast, oneshot, watch},
     task::spawn_blocking,
     time::{sleep, timeout},
@@ -271,9 +270,14 @@ impl Server {
         ];
         let question = |method: Method| {
             let server = self.clone();
-            let ask = move |cx: &Cx, input: Value| match input {
-                Value::Object(params) => server.call(method.as_str(), params, &[], cx),
-                _ => Err(server.fault(Trouble::Unusable("it was asked nothing".to_owned()))),
+            let ask = move |cx: Arc<Cx>, input: Value| {
+                let server = server.clone();
+                async move {
+                    match input {
+                        Value::Object(params) => server.call(method.as_str(), params, &[], &cx).await,
+                        _ => Err(server.fault(Trouble::Unusable("it was asked nothing".to_owned()))),
+                    }
+                }
             };
             let question = Question::new(method, self.settings.request + MARGIN, ask);
             match link.target() {
@@ -294,10 +298,11 @@ impl Server {
             tracing::warn!("server `{}` has a tool whose arguments cannot be sent as it wants them", self.name);
             return None;
         };
-        let (server, name) = (self.clone(), definition.name.clone());
-        let call = move |cx: &Cx, input: Value| {
-            let params = [("name".to_owned(), json!(name)), ("arguments".to_owned(), input)];
-            server.call("tools/call", Map::from_iter(params), &repeated, cx)
+        let (server, name, repeated) = (self.clone(), definition.name.clone(), Arc::<[Repeated]>::from(repeated));
+        let call = move |cx: Arc<Cx>, input: Value| {
+            let params = Map::from_iter([("name".to_owned(), json!(name)), ("arguments".to_owned(), input)]);
+            let (server, repeated) = (server.clone(), repeated.clone());
+            async move { server.call("tools/call", params, &repeated, &cx).await }
         };
         let terms = self.settings.tools.get(&definition.name).cloned().unwrap_or_default();
         let tool = Imported::relayed(definition.clone(), call).under(terms).within(self.settings.request + MARGIN);
@@ -315,8 +320,8 @@ impl Server {
         }
     }
 
-    /// One call of one of its tools, or another question. It blocks, as bodies do.
-    fn call(
+    /// One call of one of its tools, or another question.
+    async fn call(
         &self,
         method: &str,
         mut params: Map<String, Value>,
@@ -325,11 +330,9 @@ impl Server {
     ) -> Result<Value, Fault> {
         let link = self.link().clone().ok_or_else(|| self.unavailable())?;
         let can = self.leave.of_call(&cx.caller_can());
-        Handle::current().block_on(async {
-            self.want_remarks(&link, cx.hears(), &mut params).await;
-            let wanted = Wanted { method, params, mirrored: repeated, can: &can };
-            Talk::new(self, &link, cx, &can).whole_answer(wanted).await
-        })
+        self.want_remarks(&link, cx.hears(), &mut params).await;
+        let wanted = Wanted { method, params, mirrored: repeated, can: &can };
+        Talk::new(self, &link, cx, &can).whole_answer(wanted).await
     }
 
     /// Says that remarks are wanted: with the request, or in the old era beforehand and for everybody, so that it is said

@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time::sleep};
 use toolgate_contract::{Asked, Fault};
-use toolgate_runtime::tools::{Cx, Inquiry, Replies, StopFlag};
+use toolgate_runtime::tools::{Cx, Inquiry, Replies};
 
 use super::{
     handshake::Era,
@@ -32,8 +32,6 @@ const UNHEARD: usize = 64;
 const QUESTION: &str = "question";
 /// Longer than anybody waits: how long a call may take is looked after here, where it is known who is waited for.
 const FOR_EVER: Duration = Duration::from_secs(3600);
-/// How often a call looks whether it is still wanted.
-const GLANCE: Duration = Duration::from_millis(20);
 /// Numbers of errors: a client that lacks something, a request that makes no sense, a person or model that does not answer.
 const MISSING_CAPABILITY: i64 = -32021;
 const INVALID_REQUEST: i64 = -32600;
@@ -110,7 +108,7 @@ impl<'a> Talk<'a> {
                 () = sleep(self.left), if !waits => {
                     return Err(self.fault(method, Trouble::TimedOut(self.server.patience())));
                 }
-                () = raised(self.cx.stop_flag()) => self.cx.check()?,
+                () = self.cx.stop_flag().raised() => self.cx.check()?,
             }
             if !waits {
                 self.left = self.left.saturating_sub(since.elapsed());
@@ -181,7 +179,7 @@ impl<'a> Talk<'a> {
             tokio::select! {
                 biased;
                 replied = &mut asked => break replied,
-                () = raised(self.cx.stop_flag()) => self.cx.check()?,
+                () = self.cx.stop_flag().raised() => self.cx.check()?,
             }
         };
         let replies =
@@ -260,10 +258,4 @@ impl Drop for Noting<'_> {
 fn noted(method: &str, how: &str) -> Asked {
     let method = if policy::is_question(method) { method } else { "unknown" };
     Asked { method: method.to_owned(), how: how.to_owned() }
-}
-
-async fn raised(stop: &StopFlag) {
-    while !stop.is_raised() {
-        sleep(GLANCE).await;
-    }
 }

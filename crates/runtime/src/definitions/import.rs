@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
-use serde::Serialize;
+use serde::{Serialize, de::IgnoredAny};
 use serde_json::Value;
 use toolgate_contract::{
     ActionType, Digest, Effect, EffectKind, Fault, Needs, Network, Permission, SafetyClass, ToolDef,
@@ -12,7 +12,7 @@ use toolgate_guard::{
     injection::Verdict,
     names,
 };
-use toolgate_tools::{Answer, Cx, Tool};
+use toolgate_tools::{Answer, Cx, Tool, Work};
 
 use super::{
     Candidate, Definition, Judged, MOST_TOOLS, Origin, Standing, admit_origin, local_name,
@@ -23,8 +23,6 @@ use crate::{
     catalog::{Entry, Row},
     house::House,
 };
-
-type Run = dyn Fn(&Cx, Value) -> Result<Answer<Value>, Fault> + Send + Sync;
 
 /// A tool of somebody else: what it says of itself, what the operator says of it, and what runs.
 #[derive(Clone)]
@@ -39,7 +37,7 @@ pub struct Imported {
     reaches: Option<String>,
     /// It gives results as another server wrote them.
     relayed: bool,
-    run: Arc<Run>,
+    work: Work,
 }
 
 /// What the operator takes a call of an imported tool for.
@@ -65,31 +63,42 @@ impl Imported {
         definition: Definition,
         run: impl Fn(&Cx, Value) -> Result<Answer<Value>, Fault> + Send + Sync + 'static,
     ) -> Self {
+        Self::doing(definition, Work::blocking(run))
+    }
+
+    fn doing(definition: Definition, work: Work) -> Self {
         let ToolDef { timeout, .. } = ToolDef::default();
         let (terms, reaches) = (Terms::default(), None);
-        Self { definition, terms, timeout, reaches, relayed: false, run: Arc::new(run) }
+        Self { definition, terms, timeout, reaches, relayed: false, work }
     }
 
     /// A tool of another MCP server: what it gives is that server's result, whole. It is passed on as it is, cleaned and
-    /// bounded; what it says that it failed is a failure, and what it says of its types is held against its schema.
-    pub fn relayed(
-        definition: Definition,
-        run: impl Fn(&Cx, Value) -> Result<Value, Fault> + Send + Sync + 'static,
-    ) -> Self {
+    /// bounded; what it says that it failed is a failure, and what it says of its types is held against its schema. It is
+    /// waited for, so it must not block.
+    pub fn relayed<F>(definition: Definition, run: impl Fn(Arc<Cx>, Value) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Value, Fault>> + Send + 'static,
+    {
         Self::giving(Kind::Tool, definition, run)
     }
 
     /// The same for whatever else a server gives.
-    pub(super) fn giving(
+    pub(super) fn giving<F>(
         kind: Kind,
         definition: Definition,
-        run: impl Fn(&Cx, Value) -> Result<Value, Fault> + Send + Sync + 'static,
-    ) -> Self {
-        let relay = move |cx: &Cx, input: Value| {
-            let Relayed { result, text, truncated } = Relayed::of(kind, run(cx, input)?, cx.caps())?;
-            Ok(Answer::with_text(result, text).truncated(truncated))
+        run: impl Fn(Arc<Cx>, Value) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Value, Fault>> + Send + 'static,
+    {
+        let relay = move |cx: Arc<Cx>, input: Value| {
+            let (caps, result) = (*cx.caps(), run(cx, input));
+            async move {
+                let Relayed { result, text, truncated } = Relayed::of(kind, result.await?, &caps)?;
+                Ok(Answer::with_text(result, text).truncated(truncated))
+            }
         };
-        Self { relayed: true, ..Self::new(definition, relay) }
+        Self { relayed: true, ..Self::doing(definition, Work::waiting(relay)) }
     }
 
     /// The same with so much time for a call.
@@ -131,14 +140,13 @@ impl Imported {
             needs: Needs { network: Network::Fenced, ..Needs::NOTHING },
             permission,
             timeout: self.timeout,
+            input_schema: input_schema.clone(),
+            output_schema: output_schema.clone().unwrap_or(Value::Bool(true)),
             ..ToolDef::default()
         };
-        let (run, to) = (self.run.clone(), self.reaches.clone().unwrap_or_else(|| origin.to_owned()));
-        let effects = move |_: &Value| vec![Effect::on(EffectKind::Network, to.clone())];
-        let mut tool = Tool::typed(def, effects, move |cx: &Cx, input: Value| run(cx, input));
-        tool.def.input_schema = input_schema.clone();
-        tool.def.output_schema = output_schema.clone().unwrap_or(Value::Bool(true));
-        tool
+        let to = self.reaches.clone().unwrap_or_else(|| origin.to_owned());
+        let effects = move |_: &IgnoredAny| vec![Effect::on(EffectKind::Network, to.clone())];
+        Tool::doing(def, effects, self.work.clone())
     }
 }
 

@@ -107,11 +107,10 @@ pub struct Question {
 
 impl Question {
     /// What it gives is that server's result, whole.
-    pub fn new(
-        method: Method,
-        timeout: Duration,
-        run: impl Fn(&Cx, Value) -> Result<Value, Fault> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new<F>(method: Method, timeout: Duration, run: impl Fn(Arc<Cx>, Value) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Value, Fault>> + Send + 'static,
+    {
         let terms = Terms { action: ActionType::ExternalDataRequest, safety: SafetyClass::Network };
         let body = Imported::giving(method.kind(), method.definition(), run).under(terms).within(timeout);
         Self { method, body }

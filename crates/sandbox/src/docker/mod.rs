@@ -209,7 +209,7 @@ impl DockerBackend {
             stdin: Vec::new(),
             limits: JobLimits::default(),
         };
-        let io = Io { stop: &|| false, heard: None, stdin: None };
+        let io = Io { stop: &|| false, heard: None, stdin: None, stdout: None };
         let ran = DockerRoom::open(&self.house, &RoomSpec::bare(), "probe")
             .and_then(|room| room.run(&Permit::of_operator(needs), &job, io))
             .map_err(explain)?;

@@ -164,7 +164,8 @@ fn run_true(house: &std::sync::Arc<House>, tier: Tier) -> Result<Receipt, RoomEr
         stdin: Vec::new(),
         limits: JobLimits::default(),
     };
-    let ran = room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None })?;
+    let ran =
+        room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None, stdout: None })?;
     match ran.ending {
         Ending::Exited { code: 0 } => Ok(ran.receipt),
         other => Err(RoomError::Lost(format!("`true` ended with {other:?}"))),

@@ -230,9 +230,15 @@ impl Room for ProcessRoom {
                 (read, Some(write))
             }
         };
-        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
+        let (stdout, their_stdout) = match io.stdout.take() {
+            Some(given) => (None, given),
+            None => {
+                let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
+                (Some(read), write)
+            }
+        };
         let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(make)?;
-        for ours in feed.iter().chain([&stdout, &stderr]) {
+        for ours in feed.iter().chain(&stdout).chain([&stderr]) {
             // A new pipe has no other flag that could be set.
             fcntl_setfl(ours, OFlags::NONBLOCK).map_err(make)?;
         }

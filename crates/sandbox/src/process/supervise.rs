@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The runtime's ends of a job's pipes.
 pub(crate) struct Pipes {
     pub(crate) stdin: Option<OwnedFd>,
-    pub(crate) stdout: OwnedFd,
+    pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: OwnedFd,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn run(mut running: Running<'_>, io: Io<'_>, receipt: Receipt) -> See
     let deadline = running.started + limits.wall;
     let Io { stop: wants_stop, mut heard, .. } = io;
     let mut keeps = [Keep::new(limits.keep_bytes, limits.keep_lines), Keep::new(limits.keep_bytes, limits.keep_lines)];
-    let mut outs = [Some(&running.pipes.stdout), Some(&running.pipes.stderr)];
+    let mut outs = [running.pipes.stdout.as_ref(), Some(&running.pipes.stderr)];
     let mut feed = Feed { pipe: running.pipes.stdin.take(), bytes: &running.job.stdin };
     let mut said = 0;
     let mut stop: Option<Stop> = None;

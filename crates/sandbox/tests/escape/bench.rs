@@ -283,7 +283,7 @@ fn base() -> PathBuf {
 
 /// Runs a job to its end with nobody listening.
 pub(crate) fn run(room: &dyn Room, job: &Job) -> Result<Ran, RoomError> {
-    room.run(&permit(), job, Io { stop: &|| false, heard: None, stdin: None })
+    room.run(&permit(), job, Io { stop: &|| false, heard: None, stdin: None, stdout: None })
 }
 
 /// The right to run programs that write files.

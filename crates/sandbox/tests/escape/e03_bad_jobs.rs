@@ -60,7 +60,7 @@ in_every_room! {
             Needs { files: Files::None, network: Network::None, exec: true, secrets: false },
         ];
         for needs in lesser {
-            let ran = room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None });
+            let ran = room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None, stdout: None });
             assert!(matches!(ran, Err(RoomError::BadJob(_))), "{needs:?}: {ran:?}");
         }
         assert!(!bench.workspace().join("started").exists(), "something ran");

@@ -25,7 +25,7 @@ in_every_room! {
                 eventually(Duration::from_secs(10), || !bench.survivors().is_empty());
                 stop.store(true, Ordering::Relaxed);
             });
-            room.run(&permit(), &job, Io { stop: &|| stop.load(Ordering::Relaxed), heard: None, stdin: None })
+            room.run(&permit(), &job, Io { stop: &|| stop.load(Ordering::Relaxed), heard: None, stdin: None, stdout: None })
         });
         assert_eq!(ran.expect("it ran").ending, Ending::Cancelled);
         assert_eq!(bench.survivors(), [""; 0]);
@@ -36,7 +36,7 @@ in_every_room! {
     fn at_once(bench) {
         let room = bench.room();
         let job = bench.job(&["sleep", "60"], within(Duration::from_secs(60)));
-        let ran = room.run(&permit(), &job, Io { stop: &|| true, heard: None, stdin: None });
+        let ran = room.run(&permit(), &job, Io { stop: &|| true, heard: None, stdin: None, stdout: None });
         assert_eq!(ran.expect("it ran").ending, Ending::Cancelled);
         assert_eq!(bench.survivors(), [""; 0]);
     }

@@ -70,6 +70,14 @@ impl Db {
         Ok(Self { path, inode, connection, instances, instance })
     }
 
+    /// The same state, for whoever only looks.
+    pub(super) fn glance(&self) -> Result<Glance, StoreError> {
+        let unusable = |error: rusqlite::Error| StoreError::State { path: self.path.clone(), why: error.to_string() };
+        let connection = connect(&self.path).map_err(unusable)?;
+        connection.pragma_update(None, "query_only", true).map_err(unusable)?;
+        Ok(Glance { path: self.path.clone(), inode: self.inode, connection })
+    }
+
     /// Looks at one moment of the state.
     pub(super) fn read<T>(
         &mut self,
@@ -92,9 +100,7 @@ impl Db {
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
         let unusable = |why: String| StoreError::State { path: self.path.clone(), why };
-        if !fs::metadata(&self.path).is_ok_and(|about| about.ino() == self.inode) {
-            return Err(unusable("it is no longer the file that was opened".to_owned()));
-        }
+        is_still(&self.path, self.inode)?;
         let attempt = || {
             let tx = self.connection.transaction_with_behavior(behavior)?;
             let result = work(&tx)?;
@@ -108,6 +114,33 @@ impl Db {
     pub(super) fn close(self) -> Result<(), StoreError> {
         let Self { path, connection, .. } = self;
         connection.close().map_err(|(_, error)| StoreError::State { path, why: error.to_string() })
+    }
+}
+
+/// The state, open for who only looks.
+#[derive(Debug)]
+pub(super) struct Glance {
+    path: PathBuf,
+    inode: u64,
+    connection: Connection,
+}
+
+impl Glance {
+    /// Looks with one query.
+    pub(super) fn read<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Trouble>) -> Result<T, StoreError> {
+        is_still(&self.path, self.inode)?;
+        look(&self.connection)
+            .map_err(|trouble| StoreError::State { path: self.path.clone(), why: trouble.to_string() })
+    }
+}
+
+fn is_still(path: &Path, inode: u64) -> Result<(), StoreError> {
+    match fs::metadata(path).is_ok_and(|about| about.ino() == inode) {
+        true => Ok(()),
+        false => {
+            let why = "it is no longer the file that was opened".to_owned();
+            Err(StoreError::State { path: path.to_owned(), why })
+        }
     }
 }
 

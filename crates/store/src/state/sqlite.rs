@@ -9,7 +9,10 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, ready},
+};
 use tokio::sync::{oneshot, watch};
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, Cost, Digest, Evidence, Exceeded, Grant, GrantId, GrantTerms, InstanceId,
@@ -18,17 +21,21 @@ use toolgate_contract::{
 
 use super::{
     Account, Answered, ApprovalFilter, Ballot, CompleteError, Completed, EffectFilter, Filed, Reservation, Reserved,
-    State, Taken, Ticket, VoteError, approvals, db::Db, evidence, grants, latches, once, spend, tokens,
+    State, Taken, Ticket, VoteError, approvals,
+    db::{Db, Glance},
+    evidence, grants, latches, once, spend, tokens,
 };
 use crate::StoreError;
 
 /// Remembers what changes in a data directory. Dropping it finishes what was begun.
 ///
 /// One thread of its own does all the work, because a change waits for the disk. A caller that goes away does not take
-/// its change back.
+/// its change back. Only tokens are looked up where they are asked for: every request over HTTP does, and the way to another
+/// thread and back costs more than the look.
 #[derive(Debug)]
 pub struct SqliteState {
     work: Mutex<Option<Sender<Work>>>,
+    glance: Mutex<Glance>,
     instance: InstanceId,
     closed: watch::Receiver<Option<Result<(), StoreError>>>,
     thread: Option<JoinHandle<()>>,
@@ -41,6 +48,7 @@ impl SqliteState {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let mut db = Db::open(dir)?;
         let instance = db.instance.id.clone();
+        let glance = Mutex::new(db.glance()?);
         let (work, jobs) = mpsc::channel::<Work>();
         let (result, closed) = watch::channel(None);
         let thread = thread::Builder::new().name("state".to_owned()).spawn(move || {
@@ -50,7 +58,7 @@ impl SqliteState {
             result.send_replace(Some(db.close()));
         });
         let thread = Some(thread.map_err(|error| StoreError::file(dir, error))?);
-        Ok(Self { work: Mutex::new(Some(work)), instance, closed, thread })
+        Ok(Self { work: Mutex::new(Some(work)), glance, instance, closed, thread })
     }
 
     async fn ask<T: Send + 'static>(
@@ -228,14 +236,18 @@ impl State for SqliteState {
     }
 
     fn token_by_hash(&self, hash: Digest, now_ms: u64) -> Answered<'_, Option<Token>> {
-        self.ask(move |db| {
-            let found = db.read(|tx| tokens::by_hash(tx, &hash, now_ms))?;
-            match found {
-                Some(token) if tokens::is_stale(&token, now_ms) => db.write(|tx| tokens::touch(tx, &hash, now_ms)),
-                found => Ok(found),
+        let is_open = self.work.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let glance = self.glance.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match is_open {
+            true => glance.read(|db| tokens::by_hash(db, &hash, now_ms)),
+            false => Err(StoreError::StateClosed),
+        };
+        match found {
+            Ok(Some(token)) if tokens::is_stale(&token, now_ms) => {
+                self.ask(move |db| db.write(|tx| tokens::touch(tx, &hash, now_ms))).boxed()
             }
-        })
-        .boxed()
+            found => ready(found).boxed(),
+        }
     }
 
     fn tokens(&self) -> Answered<'_, Vec<Token>> {

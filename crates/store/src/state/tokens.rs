@@ -1,6 +1,6 @@
 //! Tokens and login codes, by their hashes.
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use toolgate_contract::{Digest, LoginCode, Person, Token};
 
 use super::row::{Json, Trouble, json, name};
@@ -27,8 +27,8 @@ pub(super) fn add(tx: &Transaction<'_>, token: &Token) -> Result<(), Trouble> {
 }
 
 /// The token with this hash, if it holds.
-pub(super) fn by_hash(tx: &Transaction<'_>, hash: &Digest, now_ms: u64) -> Result<Option<Token>, Trouble> {
-    let mut query = tx.prepare_cached("SELECT * FROM tokens WHERE hash = ?1")?;
+pub(super) fn by_hash(db: &Connection, hash: &Digest, now_ms: u64) -> Result<Option<Token>, Trouble> {
+    let mut query = db.prepare_cached("SELECT * FROM tokens WHERE hash = ?1")?;
     let found = query.query_row([hash.0], token).optional()?;
     Ok(found.filter(|token| token.holds(now_ms)))
 }

@@ -1,6 +1,6 @@
 //! What every [`State`] promises. An implementation runs the whole suite on a place of its own.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, ApprovalState, Cost, Digest, Exceeded, Grant, Latch, LatchKind, Limit,
@@ -705,6 +705,24 @@ pub(crate) async fn the_last_use_of_a_token_is_known_to_the_minute(place: &dyn P
     assert_eq!(used(NOW + 60_004).await, Some(NOW + 5));
     assert_eq!(used(NOW + 60_005).await, Some(NOW + 60_005));
     assert_eq!(used(NOW).await, Some(NOW + 60_005));
+}
+
+/// Whoever asks all the time must not be told what was true a moment ago.
+pub(crate) async fn a_token_taken_back_elsewhere_holds_no_longer_here(place: &dyn Place) {
+    let (here, elsewhere) = (place.open(), place.open());
+    for round in 0..20 {
+        let name = format!("round {round}");
+        here.add_token(token(&name)).await.unwrap();
+        let holds = async || here.token_by_hash(Digest::of(name.as_bytes()), NOW).await.unwrap().is_some();
+        assert!(holds().await);
+        // Asked long enough for whatever is kept to be kept, and sometimes not.
+        tokio::time::sleep(Duration::from_millis(7 * (round % 5))).await;
+        for _ in 0..10 {
+            assert!(holds().await);
+        }
+        elsewhere.revoke_token(format!("tok_{name}"), NOW).await.unwrap().unwrap();
+        assert!(!holds().await, "in round {round}");
+    }
 }
 
 pub(crate) async fn a_login_code_opens_once_and_in_time(place: &dyn Place) {

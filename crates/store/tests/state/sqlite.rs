@@ -71,6 +71,7 @@ suite! {
     a_rotated_token_has_one_secret
     tokens_have_names_and_secrets_of_their_own
     the_last_use_of_a_token_is_known_to_the_minute
+    a_token_taken_back_elsewhere_holds_no_longer_here
     a_login_code_opens_once_and_in_time
     an_agent_is_held_back_until_a_person_lets_go
     two_racers_for_a_yes_get_one

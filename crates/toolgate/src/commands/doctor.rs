@@ -270,7 +270,7 @@ fn receipt(backend: &ProcessBackend, tier: Tier) -> Result<Receipt, RoomError> {
         limits: JobLimits::default(),
     };
     let permit = Permit::of_operator(Needs { files: Files::Write, exec: true, ..Needs::NOTHING });
-    Ok(room.run(&permit, &job, Io { stop: &|| false, heard: None, stdin: None })?.receipt)
+    Ok(room.run(&permit, &job, Io { stop: &|| false, heard: None, stdin: None, stdout: None })?.receipt)
 }
 
 /// Who keeps a program to its memory and its processes.

@@ -537,15 +537,15 @@ mod tests {
             let arguments = json!({ "connection": "crm", "method": method, "path": "/" });
             let writes = !matches!(method, "GET" | "HEAD");
             let expected = if writes { vec![talks.clone(), says.clone()] } else { vec![talks.clone()] };
-            assert_eq!(tool().body.effects(&arguments), Ok(expected), "{method}");
+            assert_eq!(tool().reading.effects(&arguments), Ok(expected), "{method}");
             let through = ConnectionUse { connection: "crm".into(), writes };
-            assert_eq!(tool().body.connection(&arguments), Ok(Some(through)), "{method}");
+            assert_eq!(tool().reading.connection(&arguments), Ok(Some(through)), "{method}");
         }
         for name in ["X-HTTP-Method-Override", "x_http_method", "X-Method-Override"] {
             let arguments = json!({ "connection": "crm", "path": "/", "headers": { name: "DELETE" } });
-            assert_eq!(tool().body.effects(&arguments), Ok(vec![talks.clone(), says.clone()]), "{name}");
+            assert_eq!(tool().reading.effects(&arguments), Ok(vec![talks.clone(), says.clone()]), "{name}");
             let through = ConnectionUse { connection: "crm".into(), writes: true };
-            assert_eq!(tool().body.connection(&arguments), Ok(Some(through)), "{name}");
+            assert_eq!(tool().reading.connection(&arguments), Ok(Some(through)), "{name}");
         }
     }
 

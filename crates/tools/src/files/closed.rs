@@ -106,7 +106,7 @@ mod tests {
 
         fn call(&self, workspace: &Workspace, tool: fn() -> Tool, arguments: Value) -> Result<Value, String> {
             let tool = tool();
-            let ran = tool.body.run(&self.project.cx_in(workspace, &tool, tool.def.caps), arguments);
+            let ran = tool.work.here().unwrap()(&self.project.cx_in(workspace, &tool, tool.def.caps), arguments);
             ran.map(|output| output.structured).map_err(|fault| {
                 assert!(tool.def.failures.iter().any(|mode| mode.code == fault.code), "{fault}");
                 fault.code.into_owned()

@@ -159,7 +159,7 @@ impl Desk {
     /// A call with caps of its own. Whatever goes wrong must be declared.
     pub(crate) fn call_capped(&self, tool: fn() -> Tool, arguments: Value, caps: Caps) -> Result<Output, Fault> {
         let tool = tool();
-        let result = tool.body.run(&self.cx(&tool, caps), arguments);
+        let result = tool.work.here().unwrap()(&self.cx(&tool, caps), arguments);
         if let Err(fault) = &result {
             let declared = tool.def.failures.iter().any(|mode| mode.code == fault.code) || fault.code == "cancelled";
             assert!(declared, "`{}` does not declare `{}`", tool.def.name, fault.code);

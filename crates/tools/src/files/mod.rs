@@ -43,7 +43,7 @@ mod tests {
             let path = json!({ "path": "a", "content": "", "pattern": "p", "edits": [] });
             let wanted = def.input_schema["properties"].as_object().unwrap();
             let arguments = path.as_object().unwrap().clone().into_iter().filter(|(key, _)| wanted.contains_key(key));
-            let effects = tool().body.effects(&arguments.collect()).unwrap();
+            let effects = tool().reading.effects(&arguments.collect()).unwrap();
             let kind = match def.name.as_ref() {
                 "delete" => EffectKind::FsDelete,
                 "edit" | "write" => EffectKind::FsWrite,
@@ -65,7 +65,7 @@ mod tests {
         let wide = cx.workspace().unwrap().with_access(Files::Write);
         let none = cx.workspace().unwrap().with_access(Files::None);
         for fault in [
-            write::tool().body.run(&cx, json!({ "path": "a", "content": "2" })).unwrap_err(),
+            write::tool().work.here().unwrap()(&cx, json!({ "path": "a", "content": "2" })).unwrap_err(),
             wide.needs(Files::Write).unwrap_err(),
             none.open_file("a").err().unwrap(),
         ] {

@@ -87,8 +87,8 @@ pub(super) fn refuses_what_is_wrong_for_all(tool: fn() -> Tool, arguments: Value
 
 /// Declares that a call writes or does not, and what it does.
 pub(super) fn does(tool: fn() -> Tool, arguments: &Value, writes: bool, effects: &[Effect]) {
-    let body = tool().body;
-    let through = body.connection(arguments).unwrap().unwrap();
+    let reading = tool().reading;
+    let through = reading.connection(arguments).unwrap().unwrap();
     assert_eq!((through.connection.as_str(), through.writes), ("forge", writes));
-    assert_eq!(body.effects(arguments).unwrap(), effects);
+    assert_eq!(reading.effects(arguments).unwrap(), effects);
 }

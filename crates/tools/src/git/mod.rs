@@ -73,8 +73,8 @@ mod tests {
     fn check(tool: fn() -> Tool, arguments: Value, action: ActionType, expected: &[(EffectKind, Option<&str>)]) {
         let tool = tool();
         assert_eq!(tool.def.category, Category::VersionControl);
-        let acts = tool.body.action(&arguments).unwrap().unwrap_or_else(|| tool.def.action.clone());
-        let effects = tool.body.effects(&arguments).unwrap();
+        let acts = tool.reading.action(&arguments).unwrap().unwrap_or_else(|| tool.def.action.clone());
+        let effects = tool.reading.effects(&arguments).unwrap();
         let effects: Vec<_> = effects.iter().map(|effect| (effect.kind, effect.target.as_deref())).collect();
         assert_eq!((acts, effects.as_slice()), (action, expected), "{} {arguments}", tool.def.name);
     }

@@ -211,14 +211,14 @@ mod tests {
         let option = "--config-env=http.https://forge.example:8443/.extraHeader=REMOTE_HEADER";
         assert_eq!(words(&stage)[0][0], option);
         assert_eq!(
-            push::tool().body.connection(&json!({ "connection": "forge" })),
+            push::tool().reading.connection(&json!({ "connection": "forge" })),
             Ok(Some(ConnectionUse { connection: "forge".into(), writes: true }))
         );
         assert_eq!(
-            fetch::tool().body.connection(&json!({ "connection": "forge" })),
+            fetch::tool().reading.connection(&json!({ "connection": "forge" })),
             Ok(Some(ConnectionUse { connection: "forge".into(), writes: false }))
         );
-        assert_eq!(fetch::tool().body.connection(&json!({})), Ok(None));
+        assert_eq!(fetch::tool().reading.connection(&json!({})), Ok(None));
     }
 
     #[test]

@@ -198,6 +198,6 @@ mod tests {
             cwd: Some("sub".into()),
             env: [("A".to_owned(), "1".to_owned())].into(),
         };
-        assert_eq!(tool().body.command(&arguments), Ok(Some(expected)));
+        assert_eq!(tool().reading.command(&arguments), Ok(Some(expected)));
     }
 }

@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_gate_reads_shell_and_is_told_of_other_languages() {
-        let form = |arguments: Value| tool().body.command(&arguments).unwrap().unwrap().form;
+        let form = |arguments: Value| tool().reading.command(&arguments).unwrap().unwrap().form;
         let bash = form(json!({ "language": "bash", "code": "ls | wc" }));
         assert_eq!(bash, CommandForm::Script("ls | wc".into()));
         let python = form(json!({ "language": "python", "code": "print(1)", "args": ["x"] }));

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_gate_reads_a_script() {
-        let line = tool().body.command(&json!({ "script": "ls | wc", "cwd": "sub" })).unwrap().unwrap();
+        let line = tool().reading.command(&json!({ "script": "ls | wc", "cwd": "sub" })).unwrap().unwrap();
         assert_eq!((line.form, line.cwd.as_deref()), (CommandForm::Script("ls | wc".into()), Some("sub")));
     }
 

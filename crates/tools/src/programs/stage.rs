@@ -67,7 +67,7 @@ impl Stage {
             inquiries: crate::Inquiries::default(),
             key: None,
         });
-        let result = tool.body.run(&cx, arguments);
+        let result = tool.work.here().unwrap()(&cx, arguments);
         if let Err(fault) = &result {
             let declared = tool.def.failures.iter().any(|mode| mode.code == fault.code);
             assert!(

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn looking_starts_nothing() {
         let arguments = json!({ "terminal": "t1" });
-        assert_eq!(tool().body.command(&arguments), Ok(None));
-        assert_eq!(tool().body.effects(&arguments), Ok(Vec::new()));
+        assert_eq!(tool().reading.command(&arguments), Ok(None));
+        assert_eq!(tool().reading.effects(&arguments), Ok(Vec::new()));
     }
 }

@@ -206,7 +206,8 @@ mod tests {
             ("", &["ctrl-c"], ""),
             ("", &["up", "enter"], ""),
         ] {
-            let line = tool().body.command(&json!({ "terminal": "t1", "text": text, "keys": keys })).unwrap().unwrap();
+            let line =
+                tool().reading.command(&json!({ "terminal": "t1", "text": text, "keys": keys })).unwrap().unwrap();
             assert_eq!(line.form, CommandForm::Typed(expected.into()), "{text:?} {keys:?}");
         }
     }

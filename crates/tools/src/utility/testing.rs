@@ -27,8 +27,8 @@ pub(super) fn call(tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault
         inquiries: crate::Inquiries::default(),
         key: None,
     });
-    assert_eq!(tool.body.effects(&arguments), Ok(Vec::new()), "{arguments}");
-    let result = tool.body.run(&cx, arguments);
+    assert_eq!(tool.reading.effects(&arguments), Ok(Vec::new()), "{arguments}");
+    let result = tool.work.here().unwrap()(&cx, arguments);
     if let Err(fault) = &result {
         assert!(tool.def.failures.iter().any(|mode| mode.code == fault.code), "not declared: {fault}");
     }

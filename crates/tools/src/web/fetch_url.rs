@@ -337,9 +337,9 @@ mod tests {
 
     #[test]
     fn it_talks_to_the_host_that_is_named() {
-        let effects = tool().body.effects(&json!({ "url": "http://Example.com:8080/x" }));
+        let effects = tool().reading.effects(&json!({ "url": "http://Example.com:8080/x" }));
         assert_eq!(effects, Ok(vec![Effect::on(EffectKind::Network, "example.com:8080")]));
-        let effects = tool().body.effects(&json!({ "url": "gopher://x" }));
+        let effects = tool().reading.effects(&json!({ "url": "gopher://x" }));
         assert_eq!(effects, Ok(vec![Effect::on(EffectKind::Network, "gopher://x")]));
     }
 }

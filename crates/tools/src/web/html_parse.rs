@@ -323,6 +323,6 @@ mod tests {
     #[test]
     fn it_touches_nothing() {
         assert!(tool().def.needs.is_nothing());
-        assert_eq!(tool().body.effects(&json!({ "html": "<a href=https://example.com>" })), Ok(Vec::new()));
+        assert_eq!(tool().reading.effects(&json!({ "html": "<a href=https://example.com>" })), Ok(Vec::new()));
     }
 }

@@ -377,9 +377,9 @@ mod tests {
     #[test]
     fn what_a_call_amounts_to_depends_on_its_method() {
         let meaning = |arguments: Value| {
-            let body = tool().body;
-            let kinds: Vec<_> = body.effects(&arguments).unwrap().into_iter().map(|effect| effect.kind).collect();
-            (body.action(&arguments).unwrap().unwrap(), kinds)
+            let reading = tool().reading;
+            let kinds: Vec<_> = reading.effects(&arguments).unwrap().into_iter().map(|effect| effect.kind).collect();
+            (reading.action(&arguments).unwrap().unwrap(), kinds)
         };
         for method in Method::ALL {
             let expected = match method.writes() {
@@ -392,7 +392,7 @@ mod tests {
             let (action, kinds) = meaning(json!({ "url": URL, "headers": { name: "DELETE" } }));
             assert_eq!((action, kinds.len()), (ActionType::CommsExternal, 2), "{name}");
         }
-        let effects = tool().body.effects(&json!({ "url": URL, "method": "PUT" })).unwrap();
+        let effects = tool().reading.effects(&json!({ "url": URL, "method": "PUT" })).unwrap();
         let targets: Vec<_> = effects.into_iter().filter_map(|effect| effect.target).collect();
         assert_eq!(targets, ["example.com:443", "example.com:443"]);
     }

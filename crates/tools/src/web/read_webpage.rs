@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn it_talks_politely_to_the_host_that_is_named() {
-        let effects = tool().body.effects(&json!({ "url": URL }));
+        let effects = tool().reading.effects(&json!({ "url": URL }));
         assert_eq!(effects, Ok(vec![Effect::on(EffectKind::Network, "example.com:443")]));
         let stage = WebStage::answering([answer(200, &[], "x")]);
         stage.call(tool, json!({ "url": URL })).unwrap();

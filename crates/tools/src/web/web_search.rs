@@ -244,7 +244,7 @@ mod tests {
         let stage = WebStage::answering([]);
         assert_eq!(stage.call(tool, json!({ "query": "a" })).unwrap_err().code, "no_search_engine");
         assert_eq!(stage.sent(), []);
-        let effects = tool().body.effects(&json!({ "query": "a" }));
+        let effects = tool().reading.effects(&json!({ "query": "a" }));
         assert_eq!(effects, Ok(vec![Effect { kind: EffectKind::Network, target: None }]));
     }
 }

@@ -401,7 +401,11 @@ impl Plan {
             streams::input().map_err(|source| RoomError::Step { step: "pass on standard input".into(), source })?;
         let stop = || signals.ends().is_some() || output.reader_left();
         let mut heard = |source: Source, bytes: &[u8]| output.pass_on(source, bytes);
-        let ran = room.run(&permit, &self.job, Io { stop: &stop, heard: Some(&mut heard), stdin: Some(stdin) })?;
+        let ran = room.run(
+            &permit,
+            &self.job,
+            Io { stop: &stop, heard: Some(&mut heard), stdin: Some(stdin), stdout: None },
+        )?;
         Ok(if output.reader_left() { Ran { ending: Ending::Signaled { signal: BROKEN_PIPE }, ..ran } } else { ran })
     }
 
