@@ -35,7 +35,7 @@ use crate::StoreError;
 #[derive(Debug)]
 pub struct SqliteState {
     work: Mutex<Option<Sender<Work>>>,
-    glance: Mutex<Glance>,
+    glance: Mutex<Option<Glance>>,
     instance: InstanceId,
     closed: watch::Receiver<Option<Result<(), StoreError>>>,
     thread: Option<JoinHandle<()>>,
@@ -48,7 +48,7 @@ impl SqliteState {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let mut db = Db::open(dir)?;
         let instance = db.instance.id.clone();
-        let glance = Mutex::new(db.glance()?);
+        let glance = Mutex::new(Some(db.glance()?));
         let (work, jobs) = mpsc::channel::<Work>();
         let (result, closed) = watch::channel(None);
         let thread = thread::Builder::new().name("state".to_owned()).spawn(move || {
@@ -81,6 +81,8 @@ impl SqliteState {
     }
 
     fn stop(&self) {
+        // Before the thread closes its own: what was written ahead moves into the file with the last.
+        self.glance.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -236,11 +238,9 @@ impl State for SqliteState {
     }
 
     fn token_by_hash(&self, hash: Digest, now_ms: u64) -> Answered<'_, Option<Token>> {
-        let is_open = self.work.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        let glance = self.glance.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = match is_open {
-            true => glance.read(|db| tokens::by_hash(db, &hash, now_ms)),
-            false => Err(StoreError::StateClosed),
+        let found = match &*self.glance.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(glance) => glance.read(|db| tokens::by_hash(db, &hash, now_ms)),
+            None => Err(StoreError::StateClosed),
         };
         match found {
             Ok(Some(token)) if tokens::is_stale(&token, now_ms) => {
