@@ -166,7 +166,8 @@ impl<'a> House<'a> {
         // A room shows a server the directory its program is in, and not one with everything that was ever built.
         fs::copy(&programs.bare, dir.path().join("bin/bare"))?;
         let behind = dir.path().join("bin/bare");
-        let terms = json!({ "action": "external_data:request", "safety": "network" });
+        // It gives back what it is given, and its room has no way out: it is a look.
+        let terms = json!({ "action": "external_data:request", "safety": "read" });
         let rule = json!({ "id": "bench", "verdict": "allow", "tools": [format!("{BEHIND}__*")], "because": "it is measured" });
         let config = json!({
             "definitions": { "first_sight": "pin" },

@@ -401,7 +401,7 @@ impl Meaning {
         let does = |kind: EffectKind| self.effects.iter().any(|effect| effect.kind == kind);
         let through = self.connection.as_ref().map(|connection| format!("connection:{}", connection.name));
         let workspace = does(EffectKind::FsRead).then(|| "workspace".to_owned());
-        let web = does(EffectKind::Network) && through.is_none();
+        let web = (does(EffectKind::Network) || self.offered_by.is_some()) && through.is_none();
         let web = web.then(|| match &self.offered_by {
             Some(origin) => format!("mcp:{origin}"),
             None => "web".to_owned(),

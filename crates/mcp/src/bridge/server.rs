@@ -306,6 +306,7 @@ impl Server {
         };
         let terms = self.settings.tools.get(&definition.name).cloned().unwrap_or_default();
         let tool = Imported::relayed(definition.clone(), call).under(terms).within(self.settings.request + MARGIN);
+        let tool = if self.settings.is_kept_in() { tool.kept_in() } else { tool };
         Some(match link.target() {
             Some(target) => tool.reaching(target),
             None => tool,

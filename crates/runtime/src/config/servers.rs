@@ -176,6 +176,11 @@ pub struct Address {
 }
 
 impl Server {
+    /// Does all a call of it does stay in its room? It may talk to nobody, and change nothing that is there afterwards.
+    pub fn is_kept_in(&self) -> bool {
+        is_kept_in(&self.reached)
+    }
+
     /// Every secret it takes.
     pub fn secrets(&self) -> Vec<&SecretRef> {
         match &self.reached {
@@ -362,7 +367,8 @@ fn check_one(cx: &mut Check<'_>, file: &ServerFile, mark: Mark) -> Option<Server
     let seconds = |said: Option<Said<u64>>, usual| said.map_or(usual, |said| Duration::from_secs(said.value));
     let handshake = cx.whole("handshake_seconds", file.handshake_seconds.as_ref(), 1..=MOST_SECONDS);
     let request = cx.whole("request_seconds", file.request_seconds.as_ref(), 1..=MOST_SECONDS);
-    let tools = entries(&file.tools).filter_map(|(name, tool)| terms(cx, name, tool)).collect();
+    let least = if is_kept_in(&reached) { SafetyClass::Read } else { SafetyClass::Network };
+    let tools = entries(&file.tools).filter_map(|(name, tool)| terms(cx, name, tool, least)).collect();
     let expose = file.expose.as_deref().map(|names| patterns(cx, Some(names)));
     let plain = |names: Vec<Said<String>>| names.into_iter().map(|name| name.value).collect();
     let server = Server {
@@ -447,7 +453,16 @@ fn offers(cx: &mut Check<'_>, words: Option<&[At<String>]>) -> BTreeSet<Offers> 
     words.iter().filter_map(known).collect()
 }
 
-fn terms(cx: &mut Check<'_>, name: &At<String>, tool: &ServerToolFile) -> Option<(String, Terms)> {
+fn is_kept_in(reached: &Reached) -> bool {
+    match reached {
+        Reached::Program(program) => {
+            program.allowed_hosts.is_empty() && (program.workspace.is_none() || program.access == Access::Read)
+        }
+        Reached::Address(_) => false,
+    }
+}
+
+fn terms(cx: &mut Check<'_>, name: &At<String>, tool: &ServerToolFile, least: SafetyClass) -> Option<(String, Terms)> {
     let usual = Terms::default();
     let action = match &tool.action {
         Some(word) => one_action(cx, word)?,
@@ -457,9 +472,10 @@ fn terms(cx: &mut Check<'_>, name: &At<String>, tool: &ServerToolFile) -> Option
         Some(word) => cx.class(word)?,
         None => usual.safety,
     };
-    if safety < SafetyClass::Network {
+    if safety < least {
         let mark = tool.safety.as_ref().map_or(name.mark, |word| word.mark);
-        cx.note(mark, format!("talking to a server is at least `network`, so `{safety}` is not less than that"));
+        let told = format!("talking to a server that reaches out of its room is `network`, so `{safety}` is not less");
+        cx.note(mark, told);
     }
     Some((name.value.clone(), Terms { action, safety }))
 }

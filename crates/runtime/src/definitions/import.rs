@@ -35,6 +35,8 @@ pub struct Imported {
     timeout: Duration,
     /// Whom a call talks to, where that is known better than by the name of the origin.
     reaches: Option<String>,
+    /// What a call of it does stays in a room.
+    kept_in: bool,
     /// It gives results as another server wrote them.
     relayed: bool,
     work: Work,
@@ -45,7 +47,7 @@ pub struct Imported {
 pub struct Terms {
     /// The action.
     pub action: ActionType,
-    /// The class. Talking to an origin is at least `network`.
+    /// The class. Talking to an origin is at least `network`, unless what it does stays in its room.
     pub safety: SafetyClass,
 }
 
@@ -69,7 +71,7 @@ impl Imported {
     fn doing(definition: Definition, work: Work) -> Self {
         let ToolDef { timeout, .. } = ToolDef::default();
         let (terms, reaches) = (Terms::default(), None);
-        Self { definition, terms, timeout, reaches, relayed: false, work }
+        Self { definition, terms, timeout, reaches, kept_in: false, relayed: false, work }
     }
 
     /// A tool of another MCP server: what it gives is that server's result, whole. It is passed on as it is, cleaned and
@@ -113,6 +115,13 @@ impl Imported {
         Self { reaches: Some(target.into()), ..self }
     }
 
+    /// The same, where what a call does stays in the room of its server: it talks to nobody and changes nothing that is
+    /// there afterwards. Then a call is a look, if the operator says so.
+    #[must_use]
+    pub fn kept_in(self) -> Self {
+        Self { kept_in: true, ..self }
+    }
+
     /// The same under these terms.
     #[must_use]
     pub fn under(self, terms: Terms) -> Self {
@@ -131,12 +140,14 @@ impl Imported {
         // Claims can make a tool stricter and never milder.
         let claims = |hint: &str| annotations.as_ref().and_then(|claims| claims.get(hint)) == Some(&Value::Bool(true));
         let permission = if claims("destructiveHint") { Permission::Confirm } else { Permission::Allow };
+        let only_looks = self.kept_in && self.terms.safety == SafetyClass::Read;
+        let safety = if only_looks { SafetyClass::Read } else { self.terms.safety.max(SafetyClass::Network) };
         let def = ToolDef {
             name: Cow::Owned(name.to_owned()),
             summary: Cow::Owned(summary),
             description: Cow::Owned(description),
             action: self.terms.action.clone(),
-            safety: self.terms.safety.max(SafetyClass::Network),
+            safety,
             needs: Needs { network: Network::Fenced, ..Needs::NOTHING },
             permission,
             timeout: self.timeout,
@@ -144,8 +155,8 @@ impl Imported {
             output_schema: output_schema.clone().unwrap_or(Value::Bool(true)),
             ..ToolDef::default()
         };
-        let to = self.reaches.clone().unwrap_or_else(|| origin.to_owned());
-        let effects = move |_: &IgnoredAny| vec![Effect::on(EffectKind::Network, to.clone())];
+        let to = (!only_looks).then(|| self.reaches.clone().unwrap_or_else(|| origin.to_owned()));
+        let effects = move |_: &IgnoredAny| to.iter().map(|to| Effect::on(EffectKind::Network, to.clone())).collect();
         Tool::doing(def, effects, self.work.clone())
     }
 }
