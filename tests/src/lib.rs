@@ -26,7 +26,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The tools an agent at level standard has, by name.
-pub const TOOLS: [&str; 48] = [
+pub const TOOLS: [&str; 49] = [
     "bash",
     "calculator",
     "convert_temperature",
@@ -65,6 +65,7 @@ pub const TOOLS: [&str; 48] = [
     "pr_view",
     "read",
     "read_webpage",
+    "recent_calls",
     "run_code",
     "shell",
     "string_stats",

@@ -84,7 +84,7 @@ fn the_pages_name_no_file_that_does_not_exist() {
 fn the_readme_lists_the_tools_there_are() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let section = readme.split("## What an agent gets").nth(1).unwrap();
-    let kinds = ["| files", "| programs", "| git", "| pull", "| web", "| small"];
+    let kinds = ["| files", "| programs", "| git", "| pull", "| web", "| small", "| looking"];
     let rows = section.lines().filter(|line| kinds.iter().any(|kind| line.starts_with(kind)));
     let named: BTreeSet<String> = rows.flat_map(|row| quoted(row).map(str::to_owned).collect::<Vec<_>>()).collect();
     let tools = Bench::new().run(&["tools"]).exits(0).json();

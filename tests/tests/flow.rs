@@ -179,6 +179,36 @@ fn what_is_private_or_secret_is_asked_about_before_it_leaves() {
 }
 
 #[test]
+fn what_is_told_again_from_the_record_is_whose_it_was() {
+    const PAGE: &str = "Old things are kept in archive.txt these days, and new ones elsewhere.";
+    const NOTE: &str = "The valve in unit seven leaks since the second week of March and nobody was told about it yet.";
+    let bench = Bench::new();
+    let host = page(PAGE.to_owned());
+    bench.put("own.yaml", format!("egress: {{ hostname_allowlist: ['{host}'] }}\n"));
+    bench.put("archive.txt", "a\n");
+    bench.put("kept.txt", "b\n");
+    bench.put("notes.txt", NOTE);
+    bench.put("plain.txt", format!("key = AKIA{}\n", "Z7Q3M5X2K6W4N6PB"));
+    let heard =
+        turn(&bench, &json!([get(format!("http://{host}/")), call("read", "notes.txt"), call("read", "plain.txt")]));
+    assert_eq!(codes(&heard), ["done"; 3], "{heard:?}");
+    let again = |n: usize| json!({ "tool": "recent_calls", "arguments": { "call": heard[n]["call"] } });
+
+    // Other conversations, which have heard nobody but the record.
+    let answers = turn(&bench, &json!([again(0), call("delete", "kept.txt"), call("delete", "archive.txt")]));
+    assert_eq!(codes(&answers), ["done", "done", "approval_required"], "{answers:?}");
+    assert_eq!(answers[0]["labels"], json!(["web", "untrusted", "private"]));
+    let leaks = get(format!("http://{host}/?q={}", NOTE.replace(' ', "+")));
+    let answers = turn(&bench, &json!([leaks, again(1), leaks]));
+    assert_eq!(codes(&answers), ["done", "done", "approval_required"], "{answers:?}");
+    let answers = turn(&bench, &json!([again(2)]));
+    assert_eq!(answers[0]["labels"], json!(["workspace", "untrusted", "secret"]));
+    // Nor is it washed by being told again and again.
+    let again = json!({ "tool": "recent_calls", "arguments": { "call": answers[0]["call"] } });
+    assert_eq!(turn(&bench, &json!([again]))[0]["labels"], json!(["workspace", "untrusted", "secret"]));
+}
+
+#[test]
 fn what_a_program_makes_of_somebody_elses_words_stays_theirs() {
     const PAGE: &str = "Old things are kept in archive.txt these days, and new ones elsewhere.";
     let bench = Bench::new();

@@ -260,6 +260,7 @@ fn the_tools_are_the_same_in_both_eras() {
         "json_format",
         "ls",
         "read",
+        "recent_calls",
         "string_stats",
         "url_encode",
     ];

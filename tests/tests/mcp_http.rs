@@ -444,11 +444,13 @@ fn a_file_is_a_resource_by_way_of_the_tool_that_reads_it() {
     let served = Served::start(&bench);
     let (sees, blind) = (agent(&bench), token(&bench, &["--agent", "blind"]));
     let (client, blind) = (served.client(&sees), served.client(&blind));
-    let templates = |client: &Client<'_>| {
-        client.modern("resources/templates/list", json!({})).json()["result"]["resourceTemplates"].take()
+    let offers_files = |client: &Client<'_>| {
+        let listed = client.modern("resources/templates/list", json!({})).json();
+        let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
+        templates.iter().any(|template| template["uriTemplate"] == "workspace:///{+path}")
     };
-    assert_eq!(templates(&client)[0]["uriTemplate"], "workspace:///{+path}");
-    assert_eq!(templates(&blind), json!([]), "what is denied is not listed");
+    assert!(offers_files(&client));
+    assert!(!offers_files(&blind), "what is denied is not listed");
     let read = |client: &Client<'_>, uri: &str| client.modern("resources/read", json!({ "uri": uri })).json();
     let contents = |uri: &str| read(&client, uri)["result"]["contents"].take();
     let text = json!([{ "uri": "workspace:///src/a%20b.txt", "mimeType": "text/plain", "text": "one\ntwo\n" }]);
@@ -482,6 +484,26 @@ fn a_file_is_a_resource_by_way_of_the_tool_that_reads_it() {
         thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(reads(), 7, "each of them was a call");
+}
+
+#[test]
+fn calls_are_resources_of_whoever_made_them() {
+    let bench = configured("version: 1\nagents:\n  default: { level: standard }\n  other: { level: standard }\n");
+    let served = Served::start(&bench);
+    let (mine, theirs) = (agent(&bench), token(&bench, &["--agent", "other"]));
+    let (mine, mut theirs) = (served.client(&mine), served.client(&theirs));
+    theirs.greet();
+    let written = mine.modern("tools/call", write("a.txt")).json()["result"].take();
+    let address =
+        format!("toolgate://calls/{}", written["_meta"]["io.github.toolgate/outcome"]["call"].as_str().unwrap());
+    let text = |answer: Value| answer["result"]["contents"][0]["text"].as_str().map(str::to_owned);
+    let read = |uri: &str| text(mine.modern("resources/read", json!({ "uri": uri })).json());
+    assert!(read(&address).unwrap().contains("fs_write a.txt"));
+    assert!(read("toolgate://calls/recent").unwrap().contains("fs_write a.txt"));
+    let recent = theirs.legacy("resources/read", json!({ "uri": "toolgate://calls/recent" })).json();
+    assert_eq!(text(recent).unwrap(), "No call of yours was found.\n");
+    let refused = theirs.legacy("resources/read", json!({ "uri": address })).json();
+    assert_eq!(refused["error"]["data"]["code"], "not_found", "{refused}");
 }
 
 #[test]

@@ -211,7 +211,13 @@ impl Client {
     /// The addresses of other servers' resources.
     fn resources(&mut self) -> Vec<String> {
         let all = self.list("resources/list", "resources", "uri");
-        all.into_iter().filter(|uri| uri != "toolgate://guide").collect()
+        all.into_iter().filter(|uri| !uri.starts_with("toolgate://")).collect()
+    }
+
+    /// The templates of other servers, and that of files.
+    fn templates(&mut self) -> Vec<String> {
+        let all = self.list("resources/templates/list", "resourceTemplates", "uriTemplate");
+        all.into_iter().filter(|uri| !uri.starts_with("toolgate://")).collect()
     }
 
     fn read(&mut self, uri: &str) -> Value {
@@ -307,8 +313,7 @@ fn prompts_and_resources_take_the_road_of_tools() {
         let mut client = town.serve(era);
         assert_eq!(client.prompts(), ["new__greet", "old__greet"]);
         assert_eq!(client.resources(), ["kv://key", "db://table"]);
-        let templates = client.list("resources/templates/list", "resourceTemplates", "uriTemplate");
-        assert_eq!(templates, ["workspace:///{+path}", "db://row/{id}"]);
+        assert_eq!(client.templates(), ["workspace:///{+path}", "db://row/{id}"]);
         assert!(!client.list("tools/list", "tools", "name").iter().any(|name| name.contains('/')));
 
         let got = client.prompt("old__greet")["result"].clone();
@@ -381,8 +386,7 @@ fn what_a_list_says_is_looked_at_before_anybody_is_shown_it() {
     let mut client = town.serve(Era::New);
     assert_eq!(client.prompts(), ["far__greet"]);
     assert_eq!(client.resources(), ["db://table"]);
-    let templates = client.list("resources/templates/list", "resourceTemplates", "uriTemplate");
-    assert_eq!(templates, ["workspace:///{+path}", "db://row/{id}"]);
+    assert_eq!(client.templates(), ["workspace:///{+path}", "db://row/{id}"]);
     for name in ["far__poisoned", "far__hidden", "far__argued", "far__tw_n", "far__twan"] {
         assert_eq!(code(&client.prompt(name)), "unknown_prompt", "{name}");
     }
@@ -437,8 +441,7 @@ fn what_the_policy_denies_is_neither_listed_nor_given() {
     let town = Town::new().with("far", &server("modern", answers)).deny("far__resources/read");
     let mut client = town.serve(Era::New);
     assert_eq!((client.prompts(), client.resources()), (vec!["far__greet".to_owned()], Vec::new()));
-    let templates = client.list("resources/templates/list", "resourceTemplates", "uriTemplate");
-    assert_eq!(templates, ["workspace:///{+path}"]);
+    assert_eq!(client.templates(), ["workspace:///{+path}"]);
     assert_eq!(code(&client.read("db://table")), "unknown_resource");
     // Whoever calls it by its name is told no, and that is recorded.
     let direct =

@@ -48,11 +48,15 @@ pub struct Needs {
     pub exec: bool,
     /// Uses credentials by reference.
     pub secrets: bool,
+    /// What is recorded of the agent's own calls.
+    #[serde(skip_serializing_if = "is_false")]
+    pub record: bool,
 }
 
 impl Needs {
     /// Nothing: a function of its input.
-    pub const NOTHING: Needs = Needs { files: Files::None, network: Network::None, exec: false, secrets: false };
+    pub const NOTHING: Needs =
+        Needs { files: Files::None, network: Network::None, exec: false, secrets: false, record: false };
     /// Reads the workspace.
     pub const READ_FILES: Needs = Needs { files: Files::Read, ..Needs::NOTHING };
     /// Reads and writes the workspace.
@@ -61,6 +65,11 @@ impl Needs {
     /// Does it touch nothing at all?
     pub fn is_nothing(&self) -> bool {
         *self == Self::NOTHING
+    }
+
+    /// Does it touch nothing but what this program itself keeps?
+    pub fn stays_here(&self) -> bool {
+        *self == Self { record: self.record, ..Self::NOTHING }
     }
 
     /// Can it only run where there is a room? What talks to other machines without a program does so through the
@@ -276,6 +285,11 @@ impl ToolDef {
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
         digest(self)
     }
+}
+
+/// A hand that came later is told only where it is wanted: a definition without it has the hash it always had.
+fn is_false(wanted: &bool) -> bool {
+    !wanted
 }
 
 fn as_millis<S: serde::Serializer>(timeout: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use toolgate_contract::{AgentName, Digest, Fault};
 use toolgate_runtime::{Listed, News, Runtime, ToolList};
 
-use crate::{offers::Watchings, prompts, server::names};
+use crate::{offers::Watchings, prompts, resources, server::names};
 
 /// How often somebody looks for what nothing signals: another process pins a tool, an agent is trusted more or less.
 const LOOK: Duration = Duration::from_secs(2);
@@ -104,8 +104,12 @@ impl Lists {
         let own: Vec<String> = prompts::list(&names(&all)).into_iter().map(|prompt| prompt.name).collect();
         let library = runtime.library(agent)?;
         let prompts: Vec<String> = library.prompts().map(|prompt| format!("{}\n", prompt.entry)).collect();
-        let readable = library.resources().chain(library.templates());
-        let readable: Vec<String> = readable.map(|entry| format!("{entry}\n")).collect();
+        let may = |tool: &str| runtime.knows(agent, tool);
+        let ours = resources::list(&all, may).into_iter().map(|resource| resource.uri.clone());
+        let ours = ours.chain(resources::templates(may).into_iter().map(|template| template.uri_template.clone()));
+        let theirs = library.resources().chain(library.templates());
+        let readable: Vec<String> =
+            ours.chain(theirs.map(ToString::to_string)).map(|entry| format!("{entry}\n")).collect();
         let hash = |lines: &[&[String]]| Digest::of(lines.concat().concat().as_bytes());
         let (tools, grown) = (hash(&[&tools]), hash(&[&grown]));
         Ok(Self { tools, grown, prompts: hash(&[&own, &prompts]), resources: hash(&[&readable]) })

@@ -90,14 +90,14 @@ impl Server {
 
     pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<Page<Resource>, ErrorData> {
         let library = self.arrived().await?;
-        let all = resources::list().into_iter().chain(library.resources().filter_map(shown)).collect();
+        let own = resources::list(&self.definitions()?, |tool| self.runtime.knows(&self.agent, tool));
+        let all = own.into_iter().chain(library.resources().filter_map(shown)).collect();
         page(all, |resource| &resource.uri, cursor, PAGE)
     }
 
     pub(crate) async fn templates(&self, cursor: Option<&str>) -> Result<Page<ResourceTemplate>, ErrorData> {
         let library = self.arrived().await?;
-        let reads = self.definitions()?.iter().any(|listed| listed.def.name == resources::READ);
-        let own = if reads { resources::templates() } else { Vec::new() };
+        let own = resources::templates(|tool| self.runtime.knows(&self.agent, tool));
         let all = own.into_iter().chain(library.templates().filter_map(shown)).collect();
         page(all, |template| &template.uri_template, cursor, PAGE)
     }
@@ -138,7 +138,7 @@ impl Server {
         let unknown = |fault| with_address(told(ErrorCode::RESOURCE_NOT_FOUND, fault), uri);
         let failed = |outcome: Outcome| {
             let code = match outcome.code.as_deref() {
-                Some("not_found") => ErrorCode::RESOURCE_NOT_FOUND,
+                Some("not_found" | "unknown_resource" | "unknown_tool") => ErrorCode::RESOURCE_NOT_FOUND,
                 _ => ErrorCode::INVALID_PARAMS,
             };
             with_address(told(code, fault(outcome)), uri)
@@ -149,8 +149,8 @@ impl Server {
         let mut meta = self.meta(context);
         let contents = match (resources::read(uri), library.reader(uri)) {
             (Ok(Meant::Text(contents)), _) => contents,
-            (Ok(Meant::File(arguments)), _) => {
-                match self.ask(resources::READ.to_owned(), arguments, brought, context).await? {
+            (Ok(Meant::Call { tool, arguments }), _) => {
+                match self.ask(tool.to_owned(), arguments, brought, context).await? {
                     Answered::Outcome(outcome) if outcome.is_error => return Err(failed(*outcome)),
                     Answered::Outcome(outcome) => {
                         meta.0.insert(present::OUTCOME.to_owned(), present::about(&outcome));
@@ -231,7 +231,7 @@ impl Server {
     }
 
     /// Has the server of this address tell when what is there changes. Whoever may read it may watch it. What is ours is not
-    /// watched: a file of the workspace changes with nearly every call, and the guide never does.
+    /// watched: a file of the workspace changes with nearly every call, as the list of calls does, and guides never do.
     pub(crate) fn watch(&self, uri: &str) -> Result<Watching, Fault> {
         let unwatched = |message: &str| Fault::failed("not_watched", message, "Read it again when it is needed.");
         let library = self.runtime.library(&self.agent)?;

@@ -1,19 +1,28 @@
-//! Resources: a guide, and the files of the workspace.
+//! Resources: a guide, the files of the workspace, what there is to read about tools, and the agent's own calls.
 //!
-//! A file is read by the tool that reads files: asking for one is a call of `read`, decided, recorded and cleaned like any
-//! other, and refused where that would be. There is no second way to a file.
+//! All but the guide are read by a tool: asking for a file is a call of `read`, decided, recorded and cleaned like any other,
+//! and refused where that would be. There is no second way to a file, and whoever may not use the tool is not told of the
+//! resource either.
 
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
-use toolgate_contract::{Fault, Outcome};
+use toolgate_contract::{Fault, Guide, Outcome};
+use toolgate_runtime::Listed;
 
-/// The tool that reads files.
-pub(crate) const READ: &str = "read";
+/// The tools that read.
+const READ: &str = "read";
+const RECENT_CALLS: &str = "recent_calls";
+const LOAD_TOOL_RESOURCE: &str = "load_tool_resource";
 
 /// What every agent may read.
 const GUIDE: &str = "toolgate://guide";
 /// What the address of a file begins with.
 const WORKSPACE: &str = "workspace:///";
+/// What that of a call does, and that of the last of them.
+const CALLS: &str = "toolgate://calls/";
+const RECENT: &str = "recent";
+/// What that of something about a tool does.
+const TOOLS: &str = "toolgate://tools/";
 
 const GUIDE_TEXT: &str = "\
 # Working behind Toolgate
@@ -35,24 +44,54 @@ Every call is decided by a policy, recorded, run within walls, and its answer is
   `toolgate/task`, a name for what you are at.
 ";
 
-/// The resources that are listed.
-pub(crate) fn list() -> Vec<Resource> {
-    vec![
-        Resource::new(GUIDE, "guide")
-            .with_title("Working behind Toolgate")
-            .with_description("What codes mean, and what to do about them.")
-            .with_mime_type("text/markdown")
-            .with_size(GUIDE_TEXT.len() as u64),
-    ]
+/// The resources that are listed, for an agent that knows of these tools and may use those of which `may` says so.
+pub(crate) fn list(tools: &[Listed], may: impl Fn(&str) -> bool) -> Vec<Resource> {
+    let guide = Resource::new(GUIDE, "guide")
+        .with_title("Working behind Toolgate")
+        .with_description("What codes mean, and what to do about them.")
+        .with_mime_type("text/markdown")
+        .with_size(GUIDE_TEXT.len() as u64);
+    let recent = may(RECENT_CALLS).then(|| {
+        Resource::new(format!("{CALLS}{RECENT}"), "recent_calls")
+            .with_title("Your last calls")
+            .with_description("Reading it is a call of the tool `recent_calls`.")
+            .with_mime_type("text/plain")
+    });
+    let tools = if may(LOAD_TOOL_RESOURCE) { tools } else { &[] };
+    let guides = tools.iter().flat_map(|tool| tool.def.guides.iter().map(|guide| about(&tool.def.name, guide)));
+    [guide].into_iter().chain(recent).chain(guides).collect()
 }
 
-/// The kinds of resources that are too many to list.
-pub(crate) fn templates() -> Vec<ResourceTemplate> {
-    vec![
-        ResourceTemplate::new(format!("{WORKSPACE}{{+path}}"), "workspace_file")
-            .with_title("A file of the workspace")
-            .with_description("Reading it is a call of the tool `read`, under the same policy."),
-    ]
+fn about(tool: &str, guide: &Guide) -> Resource {
+    let Guide { id, title, kind, content } = guide;
+    Resource::new(format!("{TOOLS}{tool}/{id}"), format!("{tool}_{id}"))
+        .with_title(format!("{tool}: {title}"))
+        .with_mime_type(mime_type(kind.as_str()))
+        .with_size(content.len() as u64)
+}
+
+/// The type of a text, by the word for its kind.
+fn mime_type(kind: &str) -> &'static str {
+    match kind {
+        "markdown" => "text/markdown",
+        "schema" => "application/schema+json",
+        _ => "text/plain",
+    }
+}
+
+/// The kinds of resources that are too many to list, as far as the agent may read them.
+pub(crate) fn templates(may: impl Fn(&str) -> bool) -> Vec<ResourceTemplate> {
+    let kinds = [
+        (READ, format!("{WORKSPACE}{{+path}}"), "workspace_file", "A file of the workspace"),
+        (RECENT_CALLS, format!("{CALLS}{{call}}"), "call", "A call you made, in full"),
+        (LOAD_TOOL_RESOURCE, format!("{TOOLS}{{tool}}/{{resource}}"), "tool_resource", "A text about a tool"),
+    ];
+    let described = |(tool, uri, name, title): (&str, String, &str, &str)| {
+        ResourceTemplate::new(uri, name)
+            .with_title(title)
+            .with_description(format!("Reading it is a call of the tool `{tool}`, under the same policy."))
+    };
+    kinds.into_iter().filter(|(tool, ..)| may(tool)).map(described).collect()
 }
 
 /// What an address stands for.
@@ -60,8 +99,8 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 pub(crate) enum Meant {
     /// A text that is always the same.
     Text(ResourceContents),
-    /// The arguments of a call of [`READ`].
-    File(Value),
+    /// What a call of this tool gives.
+    Call { tool: &'static str, arguments: Value },
 }
 
 /// What this address stands for.
@@ -69,15 +108,25 @@ pub(crate) fn read(uri: &str) -> Result<Meant, Fault> {
     if uri == GUIDE {
         return Ok(Meant::Text(ResourceContents::text(GUIDE_TEXT, uri).with_mime_type("text/markdown")));
     }
-    let path = uri.strip_prefix(WORKSPACE).filter(|path| !path.is_empty() && !path.contains(['?', '#']));
-    match path.and_then(decoded) {
-        Some(path) => Ok(Meant::File(json!({ "path": path }))),
-        None => {
-            let shown: String = uri.chars().take(80).flat_map(char::escape_default).collect();
-            let message = format!("`{shown}` is no address of a resource");
-            Err(Fault::failed("unknown_resource", message, format!("Use `{GUIDE}` or `{WORKSPACE}` and a path.")))
-        }
+    called(uri).map(|(tool, arguments)| Meant::Call { tool, arguments }).ok_or_else(|| {
+        let shown: String = uri.chars().take(80).flat_map(char::escape_default).collect();
+        let message = format!("`{shown}` is no address of a resource");
+        Fault::failed("unknown_resource", message, format!("Use `{GUIDE}` or `{WORKSPACE}` and a path."))
+    })
+}
+
+/// The call an address stands for.
+fn called(uri: &str) -> Option<(&'static str, Value)> {
+    let after = |start: &str| uri.strip_prefix(start).filter(|rest| !rest.is_empty() && !rest.contains(['?', '#']));
+    if let Some(path) = after(WORKSPACE) {
+        return Some((READ, json!({ "path": decoded(path)? })));
     }
+    if let Some(call) = after(CALLS) {
+        let arguments = if call == RECENT { json!({}) } else { json!({ "call": decoded(call)? }) };
+        return Some((RECENT_CALLS, arguments));
+    }
+    let (tool, resource) = after(TOOLS)?.split_once('/')?;
+    Some((LOAD_TOOL_RESOURCE, json!({ "name": decoded(tool)?, "resource": decoded(resource)? })))
 }
 
 /// A path as the tool takes it, from a path as an address spells it.
@@ -97,16 +146,18 @@ fn decoded(path: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What a call of [`READ`] gave, as the contents of a resource.
+/// What the call gave, as the contents of a resource.
 pub(crate) fn contents(uri: &str, outcome: &Outcome) -> ResourceContents {
-    match &outcome.structured {
-        Value::Object(read) => match (&read.get("text"), read.get("base64")) {
-            (_, Some(Value::String(bytes))) => {
-                ResourceContents::blob(bytes.clone(), uri).with_mime_type("application/octet-stream")
-            }
-            (Some(Value::String(text)), _) => ResourceContents::text(text.clone(), uri),
-            _ => ResourceContents::text(outcome.text.clone(), uri),
+    let given = |field: &str| outcome.structured.get(field).and_then(Value::as_str);
+    match &*outcome.tool {
+        READ => match (given("base64"), given("text")) {
+            (Some(bytes), _) => ResourceContents::blob(bytes, uri).with_mime_type("application/octet-stream"),
+            (None, text) => ResourceContents::text(text.unwrap_or(&outcome.text), uri),
         },
+        LOAD_TOOL_RESOURCE => {
+            let kind = given("kind").unwrap_or_default();
+            ResourceContents::text(outcome.text.clone(), uri).with_mime_type(mime_type(kind))
+        }
         _ => ResourceContents::text(outcome.text.clone(), uri),
     }
 }
@@ -116,22 +167,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_path_or_nothing() {
-        let check = |uri: &str, expected: Option<&str>| {
-            let path = match read(uri) {
-                Ok(Meant::File(arguments)) => arguments["path"].as_str().map(str::to_owned),
+    fn an_address_is_a_call_or_nothing() {
+        let check = |uri: &str, expected: Option<(&str, Value)>| {
+            let meant = match read(uri) {
+                Ok(Meant::Call { tool, arguments }) => Some((tool, arguments)),
                 _ => None,
             };
-            assert_eq!(path.as_deref(), expected, "{uri}");
+            assert_eq!(meant, expected, "{uri}");
         };
-        check("workspace:///src/main.rs", Some("src/main.rs"));
-        check("workspace:///a%20b%25", Some("a b%"));
+        let file = |path: &str| Some((READ, json!({ "path": path })));
+        check("workspace:///src/main.rs", file("src/main.rs"));
+        check("workspace:///a%20b%25", file("a b%"));
         // Where it leads is for the tool to say, which sees the path as it is.
-        check("workspace:///%2e%2e/secrets", Some("../secrets"));
-        check("workspace:////etc/passwd", Some("/etc/passwd"));
-        for none in
-            ["", "workspace:///", "workspace://host/a", "file:///etc/passwd", "workspace:///a?b", "workspace:///a#b"]
-        {
+        check("workspace:///%2e%2e/secrets", file("../secrets"));
+        check("workspace:////etc/passwd", file("/etc/passwd"));
+        check("toolgate://calls/recent", Some((RECENT_CALLS, json!({}))));
+        check("toolgate://calls/0199-a", Some((RECENT_CALLS, json!({ "call": "0199-a" }))));
+        let schema = json!({ "name": "far__work", "resource": "output_schema" });
+        check("toolgate://tools/far__work/output_schema", Some((LOAD_TOOL_RESOURCE, schema)));
+        let none = [
+            "",
+            "workspace:///",
+            "workspace://host/a",
+            "file:///etc/passwd",
+            "workspace:///a?b",
+            "workspace:///a#b",
+            "toolgate://calls/",
+            "toolgate://calls",
+            "toolgate://tools/",
+            "toolgate://tools/bash",
+            "toolgate://guide/x",
+        ];
+        for none in none {
             check(none, None);
         }
         for broken in ["workspace:///%", "workspace:///%4", "workspace:///%zz", "workspace:///%ff"] {

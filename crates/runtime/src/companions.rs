@@ -152,7 +152,7 @@ fn needs(program: &Program) -> Needs {
     };
     let network = if program.allowed_hosts.is_empty() { Network::None } else { Network::Fenced };
     let secrets = program.env.values().any(|value| matches!(value, Word::Secret(_)));
-    Needs { files, network, exec: true, secrets }
+    Needs { files, network, exec: true, secrets, ..Needs::NOTHING }
 }
 
 /// Runs it on a thread of its own, to its end.

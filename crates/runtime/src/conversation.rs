@@ -82,6 +82,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) programs_write: bool,
     /// The directories that are open to it.
     pub(crate) open: &'a [PathBuf],
+    /// It tells again what was recorded.
+    pub(crate) recalls: bool,
 }
 
 /// What was seen in something that came back.
@@ -144,7 +146,8 @@ impl Conversations {
     /// Whose words come back from a call, by what it did.
     fn integrity(&self, deed: &Deed<'_>) -> Integrity {
         let speaks = |kind: EffectKind| deed.effects.iter().any(|effect| effect.kind == kind);
-        if speaks(EffectKind::Network) || deed.category == Category::Mcp {
+        // What was recorded was said by whoever the agent listened to then, and this conversation may not know of it.
+        if speaks(EffectKind::Network) || deed.category == Category::Mcp || deed.recalls {
             return Integrity::Untrusted;
         }
         let reads = deed.effects.iter().filter(|effect| matches!(effect.kind, EffectKind::FsRead | EffectKind::Exec));
@@ -171,7 +174,8 @@ impl Conversations {
     pub(crate) fn heard(&self, deed: &Deed<'_>, source: &str, value: &Value, seen: Seen) -> Label {
         let place_for_secrets = deed.reads_secrets() || tells_of_secrets(value);
         let sensitive = deed.connection.is_some_and(|connection| connection.sensitive);
-        let confidentiality = match place_for_secrets || sensitive || seen.credentials {
+        let was_secret = deed.recalls && labels_again(value).any(|label| label == Confidentiality::Secret.as_str());
+        let confidentiality = match place_for_secrets || sensitive || seen.credentials || was_secret {
             true => Confidentiality::Secret,
             false => deed.confidentiality(),
         };
@@ -269,7 +273,7 @@ impl Deed<'_> {
     fn confidentiality(&self) -> Confidentiality {
         let is_private =
             |kind| matches!(kind, EffectKind::FsRead | EffectKind::FsWrite | EffectKind::Exec | EffectKind::Secret);
-        match self.effects.iter().any(|effect| is_private(effect.kind)) {
+        match self.recalls || self.effects.iter().any(|effect| is_private(effect.kind)) {
             true => Confidentiality::Private,
             false => Confidentiality::Public,
         }
@@ -284,6 +288,20 @@ impl Deed<'_> {
             self.protected.iter().any(protects) || shell::is_secret(&path.to_string_lossy())
         })
     }
+}
+
+/// The labels of a call that is told again in full.
+fn labels_again(value: &Value) -> impl Iterator<Item = &str> {
+    let in_full = |call: &&Value| call.get("in_full").is_some();
+    let calls = value["calls"].as_array().into_iter().flatten().filter(in_full);
+    calls.flat_map(|call| call["labels"].as_array()).flatten().filter_map(Value::as_str)
+}
+
+/// Where it came from: it comes from there still.
+pub(crate) fn sources_again(value: &Value) -> Vec<String> {
+    let (integrity, confidentiality) = (["trusted", "untrusted"], ["public", "private", "secret"]);
+    let is_source = |label: &&str| !integrity.contains(label) && !confidentiality.contains(label);
+    labels_again(value).filter(is_source).map(str::to_owned).collect()
 }
 
 /// Does it quote a file that is there for secrets, as a search through many files does?
@@ -418,6 +436,7 @@ mod tests {
             protected: &[],
             programs_write: false,
             open: &[],
+            recalls: false,
         }
     }
 
@@ -574,6 +593,31 @@ mod tests {
             Some("untrusted_session")
         );
         assert_eq!(judged(&AgentName::from("b"), delete, EffectKind::FsDelete, FlowMode::Session), None);
+    }
+
+    #[test]
+    fn what_is_told_again_is_what_it_was() {
+        let root = Path::new("/w");
+        let told = |labels: Value, in_full: Value| {
+            let mut value = json!({ "calls": [{ "tool": "read", "labels": labels }] });
+            if !in_full.is_null() {
+                value["calls"][0]["in_full"] = in_full;
+            }
+            let deed = Deed { recalls: true, ..deed(root, &ActionType::MemoryRead, &[]) };
+            let label = Conversations::open(None).heard(&deed, "recent_calls", &value, Seen::default());
+            (sources_again(&value), label.words())
+        };
+        let full = json!({ "text": "The valve leaks.", "labels": ["secret", "connection:other"] });
+        let check = |labels: Value, sources: &[&str], words: [&str; 2]| {
+            let sources: Vec<String> = sources.iter().map(ToString::to_string).collect();
+            assert_eq!(told(labels.clone(), full.clone()), (sources, words), "{labels}");
+        };
+        check(json!(["web", "untrusted", "public"]), &["web"], ["untrusted", "private"]);
+        check(json!(["trusted", "public"]), &[], ["untrusted", "private"]);
+        check(json!(["connection:crm", "untrusted", "private"]), &["connection:crm"], ["untrusted", "private"]);
+        check(json!(["workspace", "trusted", "secret"]), &["workspace"], ["untrusted", "secret"]);
+        // What is not told in full is not that.
+        assert_eq!(told(json!(["workspace", "trusted", "secret"]), Value::Null), (vec![], ["untrusted", "private"]));
     }
 
     #[test]

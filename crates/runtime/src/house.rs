@@ -223,9 +223,10 @@ impl House {
         catalog.iter().filter(|entry| !matches!(self.shown_to(agent, entry), Decision::Deny(_)))
     }
 
-    /// Where a call of this tool runs, or why nowhere. A tool that needs nothing runs here whatever the config says.
+    /// Where a call of this tool runs, or why nowhere. A tool that needs nothing from outside runs here whatever the config
+    /// says.
     pub(crate) fn place_of(&self, def: &ToolDef) -> Result<Place, Fault> {
-        if def.needs.is_nothing() {
+        if def.needs.stays_here() {
             return Ok(Place::Inline);
         }
         match self.config.backend_for(def.category) {

@@ -26,7 +26,7 @@ use toolgate_gate::{
 use toolgate_guard::{clean as hidden, json, owasp, shell::policy::Judgement};
 use toolgate_store::state::Ticket;
 use toolgate_tools::{
-    Awaited, Cx, Finder, Hands, Inquiries, Output, Progress, ProgressSink, Reconciled, Run, StopFlag, Work,
+    Awaited, Cx, Finder, Hands, Inquiries, Output, OwnCalls, Progress, ProgressSink, Reconciled, Run, StopFlag, Work,
 };
 
 use crate::{
@@ -35,13 +35,14 @@ use crate::{
     catalog::{Catalog, Entry},
     clean::{Cleaned, clean, found, redact_value},
     config::Place,
-    conversation::{Deed, Seen},
+    conversation::{Deed, Seen, sources_again},
     definitions::relay,
     disclosure::AgentFinder,
     fence::Fence,
     house::{Fatal, House, Watch},
     inquiries::{Waiting, inquiries},
     once::{self, AtWork, Claim, Kept, Known},
+    own_calls::AgentCalls,
     picture, remarks,
     rooms::{Ledger, Maker, Tenant},
     secrets::Broker,
@@ -245,6 +246,9 @@ fn admit_and_clean(
     mut output: Output,
     trip: &mut Trip,
 ) -> Result<Cleaned, Stop> {
+    if deed.recalls {
+        trip.labels.extend(sources_again(&output.structured));
+    }
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
     // Before anything is looked for: data that is text may say anything.
     let data = if entry.relayed { relay::take_data(&mut output.structured) } else { Vec::new() };
@@ -388,6 +392,7 @@ impl Meaning {
             protected: &house.config.protected,
             programs_write: needs.exec && needs.files == Files::Write,
             open: self.terrain.roots(),
+            recalls: needs.record,
         }
     }
 
@@ -563,6 +568,9 @@ fn place(
     let maker = Maker::of(&house.place_of(def)?);
     let workspace = house.workspace(agent, &permit, &fence)?;
     let web = (permit.needs().network == Network::Fenced).then(|| house.gateway.web(&permit, &fence));
+    let own_calls =
+        || -> Arc<dyn OwnCalls> { Arc::new(AgentCalls { store: house.store.clone(), agent: agent.name.clone() }) };
+    let own_calls = permit.needs().record.then(own_calls);
     let (programs, ledger) = match house.directories.get(&agent.name) {
         Some(directories) if workspace.is_some() && permit.needs().exec => {
             let protected = &house.config.protected;
@@ -575,6 +583,7 @@ fn place(
     let finder = || -> Arc<dyn Finder> { Arc::new(AgentFinder { house: house.clone(), agent: agent.name.clone() }) };
     let hands = Hands {
         finder: entry.finds_tools().then(finder),
+        own_calls,
         programs,
         web,
         workspace,

@@ -22,6 +22,7 @@ mod lines;
 pub mod means;
 mod notify;
 pub mod once;
+mod own_calls;
 mod picture;
 mod remarks;
 mod rooms;
@@ -54,6 +55,7 @@ use toolgate_contract::{
     ActionType, AgentName, Call, CallId, DISCOVERY, Decided, Digest, Effect, Fault, Grant, Outcome, Person, Principal,
     Risk, SafetyClass, ToolDef, WebRequest, WebResponse,
 };
+use toolgate_gate::Decision;
 use toolgate_guard::{definition::Found, secrets::Redactor};
 
 pub use catalog::BadTool;
@@ -548,6 +550,14 @@ impl Runtime {
     pub fn definitions(&self, agent: &AgentName) -> Result<Vec<Listed>, Fault> {
         self.house.refresh();
         self.house.definitions_for(agent)
+    }
+
+    /// May this agent know of this tool?
+    pub fn knows(&self, agent: &AgentName, tool: &str) -> bool {
+        self.house.refresh();
+        let (house, catalog) = (&self.house, self.house.catalog());
+        let shown = |agent| catalog.get(tool).map(|entry| house.shown_to(agent, entry));
+        house.agent(agent).ok().and_then(shown).is_some_and(|decision| !matches!(decision, Decision::Deny(_)))
     }
 
     /// Changes whenever the catalog does. What another process pins is noticed when somebody asks for definitions.

@@ -105,6 +105,7 @@ async fn difference(house: &House, agent: &AgentName, entry: &Entry, input: &Val
     let stop = StopFlag::default();
     let cx = Cx::new(Hands {
         finder: None,
+        own_calls: None,
         programs: None,
         web: None,
         workspace: workspace.map(|workspace| workspace.with_access(Files::Read)),

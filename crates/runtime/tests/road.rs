@@ -151,6 +151,17 @@ fn short(outcome: &Outcome) -> (Status, Option<&str>) {
 }
 
 #[tokio::test]
+async fn who_keeps_no_record_says_so_to_whoever_wants_to_look_back() {
+    let house = house(built_in_tools());
+    let refused = house.call("recent_calls", json!({})).await;
+    assert_eq!(short(&refused), (Status::Refused, Some("no_record")));
+    assert!(refused.remedy.is_some_and(|remedy| remedy.contains("data directory")));
+    let undeclared = reading(probe(), |cx, _| cx.own_calls()?.recent(1).map(|_| Answer::new(String::new())));
+    let refused = self::house(vec![undeclared]).call("probe", json!({})).await;
+    assert_eq!(short(&refused), (Status::Refused, Some("needs_not_declared")));
+}
+
+#[tokio::test]
 async fn a_call_that_does_what_was_asked() {
     let house = house(vec![reading(probe(), done)]);
     let outcome = house.call("probe", json!({ "text": "hello" })).await;

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use toolgate_contract::{Files, Job, JobLimits, Needs, Network};
+use toolgate_contract::{Job, JobLimits, Needs};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
     Backend, DockerBackend, Egress, Io, ProcessBackend, RoomError, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode,
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..RoomSpec::bare()
     };
     let room = backend.open(&spec, &owner)?;
-    let needs = Needs { files: Files::Write, network: Network::None, exec: true, secrets: false };
+    let needs = Needs { exec: true, ..Needs::WRITE_FILES };
     // One job that stays, and one that leaves a daemon behind and stays as well.
     let jobs: [&[&str]; 2] = [&["sleep", "60"], &["stubborn", "60"]];
     thread::scope(|scope| {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate_contract::CallId;
+use toolgate_contract::{AgentName, CallId};
 
 use crate::{Line, Reader, StoreError};
 
@@ -48,6 +48,10 @@ pub struct Summary {
     pub elapsed_ms: Option<u64>,
     /// The kinds of what guards saw.
     pub findings: Vec<String>,
+    /// What it does to the world: a kind and a target each.
+    pub effects: Vec<Value>,
+    /// Where its answer came from, whose words it is and for whom.
+    pub labels: Vec<String>,
 }
 
 /// Which calls.
@@ -213,6 +217,7 @@ fn summary(seq: u64, record: &Value, end: Option<&Value>) -> Summary {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let outcome = end.map_or(&Value::Null, |end| &end["outcome"]);
     let whole = end.unwrap_or(record);
+    let effects = if outcome.is_null() { &record["effects"] } else { &outcome["effects"] };
     let mut findings: Vec<String> = items(&outcome["findings"]).filter_map(|found| text(&found["kind"])).collect();
     findings.sort_unstable();
     findings.dedup();
@@ -231,6 +236,8 @@ fn summary(seq: u64, record: &Value, end: Option<&Value>) -> Summary {
         approval: text(&outcome["approval"]),
         elapsed_ms: outcome["elapsed_ms"].as_u64(),
         findings,
+        effects: items(effects).cloned().collect(),
+        labels: items(&outcome["labels"]).filter_map(text).collect(),
     }
 }
 
@@ -256,16 +263,26 @@ pub struct Whole {
 
 /// One call in full. None where nothing is recorded about it.
 pub fn whole(reader: &Reader, call: &CallId) -> Result<Option<Whole>, StoreError> {
-    let entries = reader.show(call)?;
+    Ok(together(reader.show(call)?))
+}
+
+/// One call of this agent in full, looked for no further back than a list is. None where it is not there, or somebody
+/// else's: whoever asks cannot tell the two apart.
+pub fn own(reader: &Reader, agent: &AgentName, call: &CallId) -> Result<Option<Whole>, StoreError> {
+    let found = together(reader.show_late(call, MOST_READ)?);
+    Ok(found.filter(|whole| whole.record["agent"] == *agent.0))
+}
+
+fn together(entries: Vec<Line>) -> Option<Whole> {
     let of_kind = |kind: &str| entries.iter().find(|line| line.body["kind"] == kind);
     let (intent, end) = (of_kind("intent"), of_kind("end"));
-    let Some(last) = end.or(intent) else { return Ok(None) };
+    let last = end.or(intent)?;
     let body = |line: Option<&Line>, field: &str| line.map_or(Value::Null, |line| line.body[field].clone());
     let record = if intent.is_some() { body(intent, "record") } else { body(end, "record") };
     let mut summary = summary(last.seq, &record, end.map(|line| &line.body));
     summary.at_ms = at_ms(&last.body);
     let raw_bytes = end.and_then(|line| line.body["raw"]["bytes"].as_u64());
-    Ok(Some(Whole { summary, record, outcome: body(end, "outcome"), raw_bytes, entries }))
+    Some(Whole { summary, record, outcome: body(end, "outcome"), raw_bytes, entries })
 }
 
 /// The result of a call as the tool gave it, where that is not what the model got.

@@ -62,6 +62,11 @@ pub trait Store: Send + Sync {
     /// is durable.
     fn note(&self, note: Note) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// A way to look into what was written; none where it cannot be looked into. What is queued is not in it yet.
+    fn reader(&self) -> Result<Option<Reader>, StoreError> {
+        Ok(None)
+    }
+
     /// Writes what is queued and closes. Everything after it fails.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }

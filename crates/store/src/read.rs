@@ -85,6 +85,17 @@ impl Reader {
         Ok(lines)
     }
 
+    /// The same of a call alone, among so many of the last records.
+    pub(crate) fn show_late(&self, call: &CallId, most: u64) -> Result<Vec<Line>, StoreError> {
+        let name = serde_json::to_string(&call.0).map_err(StoreError::unreadable)?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let sql = "SELECT seq, body, hash FROM records WHERE seq > (SELECT max(seq) FROM records) - ?2 \
+                   AND instr(body, CAST(?1 AS BLOB)) > 0 ORDER BY seq";
+        let mut lines = self.lines(sql, params![format!("\"call\":{name}"), most])?;
+        lines.retain(|line| line.body["call"] == call.0);
+        Ok(lines)
+    }
+
     /// The result of a call before it was cleaned, where the record of its end has one.
     pub fn raw(&self, line: &Line) -> Result<Option<Vec<u8>>, StoreError> {
         let sealed: Option<Vec<u8>> = self

@@ -3,7 +3,7 @@
 use std::{
     fs::{DirBuilder, File},
     os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
 };
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use toolgate_contract::{End, Intent, Note, Status};
 
 use crate::{
-    Store, StoreError,
+    Reader, Store, StoreError,
     draft::Draft,
     head::HeadFile,
     keys::{Keys, SealingKey, foreign},
@@ -26,6 +26,7 @@ use crate::{
 /// Remembers calls in a data directory. Dropping it writes what is queued.
 #[derive(Debug)]
 pub struct SqliteStore {
+    dir: PathBuf,
     queue: Arc<Queue>,
     sealing: SealingKey,
     closed: watch::Receiver<Option<Result<(), StoreError>>>,
@@ -50,10 +51,10 @@ impl SqliteStore {
         let head = HeadFile::open(&held, dir, keys.signing.verifier())?;
         let log = Log::open(&held, dir, head, keys.signing)?;
         drop(held);
-        Self::start(Writer::new(lock, log), keys.sealing)
+        Self::start(dir, Writer::new(lock, log), keys.sealing)
     }
 
-    fn start(writer: Writer, sealing: SealingKey) -> Result<Self, StoreError> {
+    fn start(dir: &Path, writer: Writer, sealing: SealingKey) -> Result<Self, StoreError> {
         let queue = Arc::new(Queue::new());
         let (result, closed) = watch::channel(None);
         let thread = thread::Builder::new().name("audit-writer".to_owned()).spawn({
@@ -68,7 +69,7 @@ impl SqliteStore {
             }
         });
         let writer = Some(thread.map_err(StoreError::unwritable)?);
-        Ok(Self { queue, sealing, closed, writer })
+        Ok(Self { dir: dir.to_owned(), queue, sealing, closed, writer })
     }
 
     async fn write_end(&self, end: End) -> Result<(), StoreError> {
@@ -113,6 +114,10 @@ impl Store for SqliteStore {
 
     fn note(&self, note: Note) -> BoxFuture<'_, Result<(), StoreError>> {
         async move { self.queue.submit(Job::new(Draft::note(&note)?, None, false), Wait::Durable).await }.boxed()
+    }
+
+    fn reader(&self) -> Result<Option<Reader>, StoreError> {
+        Reader::open(&self.dir).map(Some)
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -16,7 +16,7 @@ use toolgate_contract::{
     Asked, Caps, ConnectionInfo, Fault, Job, Ran, Reach, SearchEngine, TerminalSize, WebRequest, WebResponse, scale,
 };
 
-use crate::{Finder, Inquiries, Inquiry, Replying, Workspace};
+use crate::{Finder, Inquiries, Inquiry, OwnCalls, Replying, Workspace};
 
 /// Tells the time. A trait, so that tests own it.
 pub trait Clock: Send + Sync {
@@ -181,6 +181,8 @@ pub trait Web: Send + Sync {
 pub struct Hands {
     /// What the agent may know about its tools; none where there is no catalog.
     pub finder: Option<Arc<dyn Finder>>,
+    /// What is recorded of the agent's own calls, if the permit grants it.
+    pub own_calls: Option<Arc<dyn OwnCalls>>,
     /// The room, if the permit grants programs.
     pub programs: Option<Arc<dyn Programs>>,
     /// The fenced client, if the permit grants the network.
@@ -259,6 +261,17 @@ impl Cx {
     pub fn finder(&self) -> Result<&dyn Finder, Fault> {
         self.hands.finder.as_deref().ok_or_else(|| {
             Fault::refused("no_catalog", "there is no catalog to look into here", "Call the tool through a runtime.")
+        })
+    }
+
+    /// What the agent has called before. Only for tools that declared the record among their needs.
+    pub fn own_calls(&self) -> Result<&dyn OwnCalls, Fault> {
+        self.hands.own_calls.as_deref().ok_or_else(|| {
+            Fault::refused(
+                "needs_not_declared",
+                "the tool reached for the record it did not declare",
+                "Declare `needs.record` in the tool's definition.",
+            )
         })
     }
 

@@ -13,7 +13,9 @@ mod finder;
 mod forge;
 mod git;
 mod inquiry;
+mod memory;
 mod once;
+mod own_calls;
 mod programs;
 mod tool;
 mod utility;
@@ -26,6 +28,7 @@ pub use cx::{Clock, Cx, Hands, Listener, Programs, Progress, ProgressSink, Remar
 pub use files::{Closed, Protected, Workspace};
 pub use finder::{Finder, LoadedTool, ToolLine, ToolLines, ToolQuery, ToolResource, ToolResourceLine};
 pub use inquiry::{Caller, Inquiries, Inquiry, Replies, Replying};
+pub use own_calls::{InFull, OwnCalls, PastCall, PastCalls, PastEffect};
 pub use tool::{Answer, Awaited, Output, Preview, Reading, Reconcile, Reconciled, Run, Tool, Work, input_schema};
 
 /// Every tool that ships, one line each.
@@ -61,6 +64,7 @@ pub const TOOLS: &[fn() -> Tool] = &[
     git::stash::tool,
     git::status::tool,
     git::tag::tool,
+    memory::recent_calls::tool,
     programs::bash::tool,
     programs::run_code::tool,
     programs::shell::tool,

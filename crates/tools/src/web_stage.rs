@@ -75,6 +75,7 @@ impl WebStage {
     fn cx(&self, tool: &Tool, key: Option<&str>) -> Cx {
         Cx::new(Hands {
             finder: None,
+            own_calls: None,
             programs: None,
             web: Some(self.web.clone()),
             workspace: None,

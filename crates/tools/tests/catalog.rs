@@ -15,8 +15,8 @@ use toolgate_contract::{
 };
 use toolgate_guard::names::{admit_name, collide};
 use toolgate_tools::{
-    Clock, Cx, Finder, Hands, LoadedTool, Output, Programs, Protected, Seen, StopFlag, TOOLS, Tool, ToolLine,
-    ToolLines, ToolQuery, ToolResource, Web, Workspace,
+    Clock, Cx, Finder, Hands, InFull, LoadedTool, Output, OwnCalls, PastCall, PastCalls, Programs, Protected, Seen,
+    StopFlag, TOOLS, Tool, ToolLine, ToolLines, ToolQuery, ToolResource, Web, Workspace,
 };
 
 /// Name, action, class, files and seconds of every tool, as somebody has looked at them. A new tool gets a row here.
@@ -64,6 +64,7 @@ const REVIEWED: &[(&str, &str, SafetyClass, Files, u64)] = &[
     ("pr_view", "vcs:read", SafetyClass::Network, Files::None, 120),
     ("read", "code:read", SafetyClass::Read, Files::Read, 30),
     ("read_webpage", "external_data:request", SafetyClass::Network, Files::None, 45),
+    ("recent_calls", "memory:read", SafetyClass::Read, Files::None, 10),
     ("run_code", "code:write", SafetyClass::Write, Files::Write, 630),
     ("shell", "code:write", SafetyClass::Write, Files::Write, 630),
     ("string_stats", "code:read", SafetyClass::Read, Files::None, 1),
@@ -335,6 +336,7 @@ fn run(tool: &Tool, arguments: Value) -> Result<Output, Fault> {
     let files = tool.def.needs.files;
     let cx = Cx::new(Hands {
         finder: tool.def.finds_tools().then(|| -> Arc<dyn Finder> { Arc::new(Few) }),
+        own_calls: tool.def.needs.record.then(|| -> Arc<dyn OwnCalls> { Arc::new(Short) }),
         programs: tool.def.needs.exec.then(|| -> Arc<dyn Programs> { Arc::new(Quiet) }),
         web: (tool.def.needs.network == Network::Fenced).then(|| -> Arc<dyn Web> { Arc::new(Stored) }),
         workspace: (files != Files::None).then(|| workspace.with_access(files)),
@@ -404,6 +406,39 @@ impl Finder for Few {
 
     fn resource(&self, _tool: &str, id: &str) -> Result<ToolResource, Fault> {
         Ok(ToolResource { id: id.into(), kind: "schema".into(), content: "true".into() })
+    }
+}
+
+/// An agent that has called once.
+struct Short;
+
+impl Short {
+    fn calls(in_full: Option<InFull>) -> PastCalls {
+        let call = PastCall {
+            at: "1970-01-01T00:00:00Z".into(),
+            call: "019a8c1e-7b1f-7d2e-9c3a-5f6e7d8c9b0a".into(),
+            tool: "echo".into(),
+            status: "done".into(),
+            code: None,
+            elapsed_ms: Some(1),
+            approval: None,
+            effects: Vec::new(),
+            labels: vec!["trusted".into(), "public".into()],
+            findings: Vec::new(),
+            in_full,
+        };
+        PastCalls { calls: vec![call], more: false }
+    }
+}
+
+impl OwnCalls for Short {
+    fn recent(&self, _count: usize) -> Result<PastCalls, Fault> {
+        Ok(Self::calls(None))
+    }
+
+    fn one(&self, _call: &str, _most: usize) -> Result<PastCalls, Fault> {
+        let arguments = serde_json::json!({ "text": "hi" });
+        Ok(Self::calls(Some(InFull { arguments, text: "hi".into(), structured: "hi".into() })))
     }
 }
 

@@ -84,6 +84,7 @@ impl Cage {
         let tool = tool(name);
         let cx = Cx::new(Hands {
             finder: None,
+            own_calls: None,
             programs: None,
             web: None,
             workspace: Some(self.workspace.with_access(tool.def.needs.files)),

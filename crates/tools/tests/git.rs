@@ -82,6 +82,7 @@ impl Bench {
         let workspace = Workspace::open(&self.workspace(), Protected::default()).unwrap();
         let cx = Cx::new(Hands {
             finder: None,
+            own_calls: None,
             programs: Some(Arc::new(Bare(self.root.path().to_owned()))),
             web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),

@@ -82,13 +82,13 @@ fn schemas() -> Value {
     let texts = json!({ "type": "array", "items": text });
     let list = |name: &str| json!({ "type": "array", "items": { "$ref": format!("#/components/schemas/{name}") } });
     let summary = object(
-        &["seq", "at_ms", "call", "agent", "tool", "status", "findings"],
+        &["seq", "at_ms", "call", "agent", "tool", "status", "findings", "effects", "labels"],
         &json!({
             "seq": number, "at_ms": number, "call": text, "agent": text, "tool": text,
             "status": { "enum": ["done", "refused", "pending", "failed", "running"] },
             "code": may_be_text, "verdict": { "enum": ["allow", "ask", "deny", null] }, "action": may_be_text,
             "class": may_be_text, "risk": may_be_text, "approval": may_be_text, "elapsed_ms": may_be_number,
-            "findings": texts,
+            "findings": texts, "effects": { "type": "array", "items": { "type": "object" } }, "labels": texts,
         }),
     );
     json!({

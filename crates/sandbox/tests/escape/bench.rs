@@ -13,7 +13,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use toolgate_contract::{Ending, Files, Job, JobLimits, Needs, Network, Ran};
+use toolgate_contract::{Ending, Job, JobLimits, Needs, Ran};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{
     Backend, Io, ProcessBackend, Room, RoomError, RoomSpec, Tier, TierChoice, Wall, WorkspaceMode, WorkspaceSpec,
@@ -288,7 +288,7 @@ pub(crate) fn run(room: &dyn Room, job: &Job) -> Result<Ran, RoomError> {
 
 /// The right to run programs that write files.
 pub(crate) fn permit() -> Permit {
-    Permit::of_operator(Needs { files: Files::Write, network: Network::None, exec: true, secrets: false })
+    Permit::of_operator(Needs { exec: true, ..Needs::WRITE_FILES })
 }
 
 /// The usual limits with another time on the wall.

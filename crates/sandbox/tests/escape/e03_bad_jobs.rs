@@ -1,6 +1,6 @@
 //! E-03, E-06: jobs that are none, and words that look like something else.
 
-use toolgate_contract::{Files, JobLimits, Needs, Network};
+use toolgate_contract::{JobLimits, Needs};
 use toolgate_gate::Permit;
 use toolgate_sandbox::{Io, RoomError};
 
@@ -55,9 +55,9 @@ in_every_room! {
         let room = bench.room();
         let job = bench.job(&["create", "started"], JobLimits::default());
         let lesser = [
-            Needs { files: Files::Write, network: Network::None, exec: false, secrets: false },
-            Needs { files: Files::Read, network: Network::None, exec: true, secrets: false },
-            Needs { files: Files::None, network: Network::None, exec: true, secrets: false },
+            Needs::WRITE_FILES,
+            Needs { exec: true, ..Needs::READ_FILES },
+            Needs { exec: true, ..Needs::NOTHING },
         ];
         for needs in lesser {
             let ran = room.run(&Permit::of_operator(needs), &job, Io { stop: &|| false, heard: None, stdin: None, stdout: None });

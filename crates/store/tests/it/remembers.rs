@@ -9,8 +9,8 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
-use toolgate_contract::{CallId, Digest, End, Fault, FaultKind, Note, Outcome, Status, canonical_json};
-use toolgate_store::{OpenIntent, Reader, SqliteStore, Store, StoreError, verify};
+use toolgate_contract::{AgentName, CallId, Digest, End, Fault, FaultKind, Note, Outcome, Status, canonical_json};
+use toolgate_store::{OpenIntent, Reader, SqliteStore, Store, StoreError, calls, verify};
 
 use crate::calls::{AT, end, intent, note, read, read_with_raw, record};
 
@@ -87,6 +87,39 @@ async fn each_record_names_the_hash_of_the_canonical_bytes_before_it() {
         })
         .unwrap();
     assert_eq!((count, seqs), (7, (1..=7).collect()));
+}
+
+#[tokio::test]
+async fn a_call_is_its_agents_own_and_looked_for_only_so_far_back() {
+    let dir = tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let (mine, theirs) = (AgentName::from("coder"), AgentName::from("other"));
+    store.begin(intent("begun")).await.unwrap();
+    store.end(end("begun")).await.unwrap();
+    store.begin(intent("running")).await.unwrap();
+    store.end(read("other: \"one\"")).await.unwrap();
+    let mut foreign = read("foreign");
+    foreign.record.agent = theirs.clone();
+    store.end(foreign).await.unwrap();
+    store.note(note("begun")).await.unwrap();
+    let found = |agent: &AgentName, id: &str| {
+        let reader = store.reader().unwrap().unwrap();
+        calls::own(&reader, agent, &CallId(id.to_owned())).unwrap().map(|whole| whole.summary.status)
+    };
+    assert_eq!(found(&mine, "begun").as_deref(), Some("done"));
+    assert_eq!(found(&mine, "running").as_deref(), Some("running"));
+    assert_eq!(found(&mine, "other: \"one\"").as_deref(), Some("done"));
+    assert_eq!(found(&theirs, "foreign").as_deref(), Some("done"));
+    for (agent, id) in [(&theirs, "begun"), (&theirs, "running"), (&mine, "foreign"), (&mine, "none"), (&mine, "")] {
+        assert_eq!(found(agent, id), None, "{agent} {id}");
+    }
+    // The intent of the first call is further back than anybody looks, so nobody can say whose it was.
+    for i in 0..19_999 {
+        store.end(read(&i.to_string())).await.unwrap();
+    }
+    store.note(note("the last")).await.unwrap();
+    assert_eq!(found(&mine, "begun"), None);
+    assert_eq!(found(&mine, "1000").as_deref(), Some("done"));
 }
 
 #[tokio::test]

@@ -138,6 +138,7 @@ impl Desk {
     pub(crate) fn cx_in(&self, workspace: &Workspace, tool: &Tool, caps: Caps) -> Cx {
         Cx::new(Hands {
             finder: None,
+            own_calls: None,
             programs: None,
             web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),

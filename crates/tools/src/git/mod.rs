@@ -39,7 +39,7 @@ const LOOKS: Needs = Needs { files: Files::Read, exec: true, ..Needs::NOTHING };
 /// What a tool needs that changes one.
 const CHANGES: Needs = Needs { files: Files::Write, exec: true, ..Needs::NOTHING };
 /// What a tool needs that talks to another one.
-const TALKS: Needs = Needs { files: Files::Write, exec: true, network: Network::Fenced, secrets: true };
+const TALKS: Needs = Needs { exec: true, network: Network::Fenced, secrets: true, ..Needs::WRITE_FILES };
 
 /// How long a call may take that runs a few gits here.
 const TIMEOUT: Duration = Duration::from_secs(command::LOCAL_SECONDS + 60);

@@ -55,6 +55,7 @@ impl Stage {
         let workspace = Workspace::open(self.dir.path(), Protected::default()).unwrap();
         let cx = Cx::new(Hands {
             finder: None,
+            own_calls: None,
             programs: Some(self.room.clone()),
             web: None,
             workspace: Some(workspace.with_access(tool.def.needs.files)),

@@ -15,6 +15,7 @@ pub(super) fn call(tool: fn() -> Tool, arguments: Value) -> Result<Output, Fault
     let tool = tool();
     let cx = Cx::new(Hands {
         finder: None,
+        own_calls: None,
         programs: None,
         web: None,
         workspace: None,

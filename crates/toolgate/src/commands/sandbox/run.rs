@@ -12,7 +12,7 @@ use std::{
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Network, Ran};
+use toolgate_contract::{Ending, Fault, Job, JobLimits, Needs, Network, Ran};
 use toolgate_gate::Permit;
 use toolgate_runtime::{
     config::{Config, ContainerSettings},
@@ -386,7 +386,7 @@ impl Plan {
 
     fn go(&self, room: &dyn Room, signals: &Signals) -> Result<Ran, RoomError> {
         let network = if self.run.net.is_empty() { Network::None } else { Network::Fenced };
-        let permit = Permit::of_operator(Needs { files: Files::Write, network, exec: true, secrets: false });
+        let permit = Permit::of_operator(Needs { network, exec: true, ..Needs::WRITE_FILES });
         let deadline = self.run.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         if stdin().is_terminal() && stdout().is_terminal() {
             let ran = terminal::run(room, &permit, &self.job, signals, deadline)?;

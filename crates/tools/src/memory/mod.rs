@@ -1,0 +1,3 @@
+//! What an agent remembers.
+
+pub(crate) mod recent_calls;
