@@ -30,6 +30,7 @@ pub mod secrets;
 mod standing;
 mod terminals;
 pub mod tokens;
+mod traffic;
 mod trials;
 mod turn;
 mod watched;
@@ -81,6 +82,7 @@ use crate::{
     once::Effects,
     rooms::Quarters,
     secrets::{Broker, SecretPlaces},
+    traffic::Traffic,
     watched::Watched,
     web::Gateway,
 };
@@ -292,6 +294,7 @@ impl Runtime {
             shelves: Mutex::default(),
             watched: Watched::default(),
             desks: disclosure::Desks::default(),
+            traffic: Traffic::default(),
             redactor,
             gateway,
             clock,
@@ -460,7 +463,8 @@ impl Runtime {
         self.house.refresh();
         let gone = watch.cancel.clone().drop_guard();
         let (id, tool) = (call.id.clone(), call.tool.clone());
-        let ended = tokio::spawn(invoke::invoke(self.house.clone(), call, watch)).await;
+        let cancel = watch.cancel.clone();
+        let ended = self.house.traffic.send(invoke::invoke(self.house.clone(), call, watch), cancel).await;
         gone.disarm();
         match ended {
             Ok(ended) => {
@@ -477,6 +481,12 @@ impl Runtime {
     pub async fn turn(&self, calls: Vec<Call>, watch: Watch) -> Turn {
         self.house.refresh();
         turn::turn(self.house.clone(), calls, watch).await
+    }
+
+    /// Cancels every call under way, whoever waits for it, and returns when their ends are recorded, or after some seconds.
+    /// For whoever is about to close the store.
+    pub async fn close(&self) {
+        self.house.traffic.close().await;
     }
 
     /// What would be decided about a call. Nothing runs, nothing is recorded.
