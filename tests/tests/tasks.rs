@@ -268,3 +268,55 @@ fn a_server_that_is_told_to_stop_leaves_no_call_without_an_end() {
     ended.sort();
     assert_eq!(ended, ["far__hang cancelled", "far__hang cancelled", "far__wonder cancelled"]);
 }
+
+#[test]
+fn an_agent_has_so_many_tasks_and_more_calls_wait() {
+    let (mut town, can) = (Town::new(), knows());
+    let tools = ["far__hang", "far__hang2", "far__hang3"];
+    let calls = tools.iter().cycle().take(36);
+    let calls: Vec<_> =
+        calls.map(|tool| town.post(0, &can, "tools/call", json!({ "name": tool, "arguments": {} }))).collect();
+    // After five seconds a call is a task, or waits until it ends.
+    let until = Instant::now() + Duration::from_secs(10);
+    let is_task = |mut call: &TcpStream| {
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        call.set_read_timeout(Some(left)).unwrap();
+        let mut answer = String::new();
+        call.read_to_string(&mut answer).is_ok_and(|_| answer.contains(r#""resultType":"task""#))
+    };
+    assert_eq!(calls.iter().filter(|call| is_task(call)).count(), 32);
+    // Another agent has its own.
+    let other = town.ask(1, &can, "tools/call", json!({ "name": "far__slow", "arguments": {} }));
+    assert_eq!(other["result"]["resultType"], "task", "{other}");
+    town.stop();
+    assert_eq!(town.recorded().iter().filter(|ended| ended.ends_with(" cancelled")).count(), 37);
+}
+
+#[test]
+fn so_many_calls_of_an_agent_wait_for_answers_and_the_oldest_is_cancelled() {
+    let (town, can) = (Town::new(), forms());
+    let tools = ["far__wonder", "far__wonder2", "far__wonder3"];
+    let call = |at: usize, params: Value| {
+        let mut params = params;
+        (params["name"], params["arguments"]) = (json!(tools[at % tools.len()]), json!({}));
+        town.ask(0, &can, "tools/call", params)
+    };
+    let asks: Vec<_> = (0..33).map(|at| call(at, json!({}))).collect();
+    let answer = json!({ "question": { "action": "accept", "content": { "name": "Ann" } } });
+    let again = |at: usize| {
+        let state = &asks[at]["result"]["requestState"];
+        assert!(state.is_string(), "{}", asks[at]);
+        call(at, json!({ "requestState": state, "inputResponses": answer }))
+    };
+    let refused = again(0);
+    assert_eq!(refused["error"]["data"]["code"], "bad_request_state", "{refused}");
+    let until = Instant::now() + Duration::from_secs(20);
+    while town.recorded().iter().filter(|ended| ended.ends_with(" cancelled")).count() == 0 {
+        assert!(Instant::now() < until, "the oldest was not cancelled");
+        thread::sleep(Duration::from_millis(50));
+    }
+    for at in [1, 32] {
+        let done = again(at);
+        assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("Ann"), "{done}");
+    }
+}
