@@ -11,8 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use toolgate_tests::{Bench, hostile::Hostile};
+
+/// The tools of the server. A tool has sixteen calls under way at most, so what is tried with more takes several.
+const TOOLS: [&str; 9] = ["slow", "ask", "quick", "hang", "hang2", "hang3", "wonder", "wonder2", "wonder3"];
 
 /// Toolgate over HTTP with one slow server, called `far`, and a token for each of two agents.
 struct Town {
@@ -31,18 +35,19 @@ impl Town {
         let told = |text: &str| json!({ "result": { "content": [{ "type": "text", "text": text }, { "type": "hologram", "depth": 3 }] } });
         let question = json!({ "message": "Go on?", "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } } });
         let ask = json!({ "ask": { "method": "elicitation/create", "params": question } });
+        let wonder = json!([ask, told("$answer_text")]);
         let server = Hostile::start(json!({
-            "era": "legacy", "tools": [[tool("slow"), tool("ask"), tool("hang"), tool("quick")]],
+            "era": "legacy", "tools": [TOOLS.map(tool)],
             "answers": {
                 "tools/call:slow": [[{ "wait": 7_000 }, told("at last")]],
                 "tools/call:ask": [[{ "wait": 6_000 }, ask, told("$answer_text")]],
-                "tools/call:hang": [["hang"]],
                 "tools/call:quick": [[told("at once")]],
+                "tools/call:hang": [["hang"]], "tools/call:hang2": [["hang"]], "tools/call:hang3": [["hang"]],
+                "tools/call:wonder": [wonder], "tools/call:wonder2": [wonder], "tools/call:wonder3": [wonder],
             },
         }));
         let terms = json!({ "action": "external_data:request", "safety": "network" });
-        let terms: Value =
-            ["slow", "ask", "hang", "quick"].iter().map(|name| (name.to_string(), terms.clone())).collect();
+        let terms: Value = TOOLS.iter().map(|name| (name.to_string(), terms.clone())).collect();
         let config = json!({
             "definitions": { "first_sight": "pin" },
             "egress": { "hostname_allowlist": ["127.0.0.1"] },
@@ -67,7 +72,15 @@ impl Town {
     }
 
     /// One request of an agent whose client can do this, and what is answered.
-    fn ask(&self, agent: usize, can: &Value, method: &str, mut params: Value) -> Value {
+    fn ask(&self, agent: usize, can: &Value, method: &str, params: Value) -> Value {
+        let mut answer = String::new();
+        self.post(agent, can, method, params).read_to_string(&mut answer).unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        serde_json::from_str(body).unwrap()
+    }
+
+    /// The same, where nobody has read the answer yet.
+    fn post(&self, agent: usize, can: &Value, method: &str, mut params: Value) -> TcpStream {
         let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default().to_owned();
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": can,
@@ -84,10 +97,7 @@ impl Town {
         );
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let body = answer.split_once("\r\n\r\n").unwrap().1;
-        serde_json::from_str(body).unwrap()
+        stream
     }
 
     /// The name of the task a call became.
@@ -115,6 +125,16 @@ impl Town {
         }
     }
 
+    /// Tells it to stop, and waits until it has.
+    fn stop(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "it was told to stop and did not");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Outcomes in the record, as `tool code`.
     fn recorded(&self) -> Vec<String> {
         let tail = self.bench.run(&["audit", "tail", "50"]).exits(0).json();
@@ -130,6 +150,11 @@ impl Drop for Town {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A client that can show forms, and knows no tasks.
+fn forms() -> Value {
+    json!({ "elicitation": { "form": {} } })
 }
 
 /// A client that knows tasks and can show forms.
@@ -221,4 +246,77 @@ fn a_task_is_taken_back_by_whoever_made_it_and_by_nobody_else() {
     // What has ended stays as it ended.
     town.ask(0, &can, "tasks/cancel", json!({ "taskId": task }));
     assert_eq!(town.ask(0, &can, "tasks/get", json!({ "taskId": task }))["result"]["status"], "cancelled");
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_leaves_no_call_without_an_end() {
+    let (mut town, can) = (Town::new(), knows());
+    town.task(&can, "far__hang");
+    // Two that are no tasks: one waits for an answer, and one for nothing but its end.
+    let asks = town.ask(0, &forms(), "tools/call", json!({ "name": "far__wonder", "arguments": {} }));
+    assert!(asks["result"]["requestState"].is_string(), "{asks}");
+    let waiting = town.post(0, &json!({}), "tools/call", json!({ "name": "far__hang", "arguments": {} }));
+    let until = Instant::now() + Duration::from_secs(20);
+    let called = || town.server.heard().iter().filter(|heard| heard["message"]["params"]["name"] == "hang").count();
+    while called() < 2 {
+        assert!(Instant::now() < until, "the second call did not reach its server");
+        thread::sleep(Duration::from_millis(20));
+    }
+    town.stop();
+    drop(waiting);
+    let mut ended: Vec<_> = town.recorded().into_iter().filter(|ended| ended.starts_with("far__")).collect();
+    ended.sort();
+    assert_eq!(ended, ["far__hang cancelled", "far__hang cancelled", "far__wonder cancelled"]);
+}
+
+#[test]
+fn an_agent_has_so_many_tasks_and_more_calls_wait() {
+    let (mut town, can) = (Town::new(), knows());
+    let tools = ["far__hang", "far__hang2", "far__hang3"];
+    let calls = tools.iter().cycle().take(36);
+    let calls: Vec<_> =
+        calls.map(|tool| town.post(0, &can, "tools/call", json!({ "name": tool, "arguments": {} }))).collect();
+    // After five seconds a call is a task, or waits until it ends.
+    let until = Instant::now() + Duration::from_secs(10);
+    let is_task = |mut call: &TcpStream| {
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        call.set_read_timeout(Some(left)).unwrap();
+        let mut answer = String::new();
+        call.read_to_string(&mut answer).is_ok_and(|_| answer.contains(r#""resultType":"task""#))
+    };
+    assert_eq!(calls.iter().filter(|call| is_task(call)).count(), 32);
+    // Another agent has its own.
+    let other = town.ask(1, &can, "tools/call", json!({ "name": "far__slow", "arguments": {} }));
+    assert_eq!(other["result"]["resultType"], "task", "{other}");
+    town.stop();
+    assert_eq!(town.recorded().iter().filter(|ended| ended.ends_with(" cancelled")).count(), 37);
+}
+
+#[test]
+fn so_many_calls_of_an_agent_wait_for_answers_and_the_oldest_is_cancelled() {
+    let (town, can) = (Town::new(), forms());
+    let tools = ["far__wonder", "far__wonder2", "far__wonder3"];
+    let call = |at: usize, params: Value| {
+        let mut params = params;
+        (params["name"], params["arguments"]) = (json!(tools[at % tools.len()]), json!({}));
+        town.ask(0, &can, "tools/call", params)
+    };
+    let asks: Vec<_> = (0..33).map(|at| call(at, json!({}))).collect();
+    let answer = json!({ "question": { "action": "accept", "content": { "name": "Ann" } } });
+    let again = |at: usize| {
+        let state = &asks[at]["result"]["requestState"];
+        assert!(state.is_string(), "{}", asks[at]);
+        call(at, json!({ "requestState": state, "inputResponses": answer }))
+    };
+    let refused = again(0);
+    assert_eq!(refused["error"]["data"]["code"], "bad_request_state", "{refused}");
+    let until = Instant::now() + Duration::from_secs(20);
+    while town.recorded().iter().filter(|ended| ended.ends_with(" cancelled")).count() == 0 {
+        assert!(Instant::now() < until, "the oldest was not cancelled");
+        thread::sleep(Duration::from_millis(50));
+    }
+    for at in [1, 32] {
+        let done = again(at);
+        assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("Ann"), "{done}");
+    }
 }

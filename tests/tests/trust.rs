@@ -213,6 +213,40 @@ fn how_calls_end_is_evidence() {
 }
 
 #[test]
+fn a_call_through_another_tool_counts_once_and_where_it_worked() {
+    let bench = bench(CRITERIA);
+    bench.put("a.txt", "here\n");
+    let through = |tool: &str, arguments: &Value| json!({ "name": tool, "arguments": arguments });
+    // To look for a tool, or to ask for one in a way nobody understands, is no work.
+    bench.call("list_tools", &json!({})).done();
+    bench.call("load_tool", &json!({ "name": "edit" })).done();
+    bench.call("call_tool", &json!({})).failed("invalid_arguments");
+    assert_eq!(counted(&bench), [""; 0]);
+
+    let edit = json!({ "path": "a.txt", "edits": [{ "old": "missing", "new": "x" }] });
+    bench.call("call_tool", &through("edit", &edit)).exits(1);
+    assert_eq!(counted(&bench), ["file_system 0 1"]);
+    assert_eq!(level(&bench, "file_system"), "standard", "two failures in a row would lower it");
+    // What is counted of the first is written at once, and with the second whatever else was counted of it.
+    let calls = [("read", json!({ "path": "a.txt" })), ("edit", edit)];
+    let calls = calls.map(|(tool, arguments)| json!({ "tool": "call_tool", "arguments": through(tool, &arguments) }));
+    bench.run_with(&["turn"], json!(calls).to_string()).exits(1);
+    assert_eq!(counted(&bench), ["file_system 0 1", "file_system 1 0", "file_system 0 1"]);
+}
+
+/// The calls that were counted, as `category ok failed`, in the order they were written down.
+fn counted(bench: &Bench) -> Vec<String> {
+    let state = Connection::open(bench.data().join("state.db")).unwrap();
+    let mut query = state.prepare("SELECT body FROM evidence WHERE kind = 'calls' ORDER BY seq").unwrap();
+    let bodies = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let line = |body: String| {
+        let body: Value = serde_json::from_str(&body).unwrap();
+        format!("{} {} {}", body["category"].as_str().unwrap(), body["ok"], body["failed"])
+    };
+    bodies.map(|body| line(body.unwrap())).collect()
+}
+
+#[test]
 fn a_level_that_is_set_is_not_moved() {
     let config = format!("{MILESTONES}\n").replace(
         "agents: { default: { constraints: { network_allowlist: [site.test] } } }",

@@ -252,6 +252,10 @@ fn make_room(tickets: &mut HashMap<String, Ticket>, most: usize, is_one: impl Fn
 
 #[cfg(test)]
 mod tests {
+    use std::{future::pending, sync::Arc};
+
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
 
     #[test]
@@ -301,5 +305,32 @@ mod tests {
         let later = |at: usize| start + Duration::from_secs(1 + at as u64);
         (0..MOST).for_each(|at| _ = tickets.issue(call, Kept::Approval(approval.clone()), later(at)));
         refused(&first, &call, start);
+    }
+
+    #[test]
+    fn so_many_calls_wait_for_answers_and_the_oldest_is_cancelled() {
+        let (tickets, start, name) = (Tickets::default(), Instant::now(), Digest::of(b"call"));
+        let issue = |at: usize, kept| tickets.issue(name, kept, start + Duration::from_secs(at as u64)).unwrap();
+        // Older than all calls, and not counted among them.
+        let approval = issue(0, Kept::Approval(ApprovalId("apr_1".into())));
+        let calls: Vec<_> = (1..=MOST_CALLS + 1)
+            .map(|at| {
+                let gone = Arc::new(());
+                let (held, cancel) = (gone.clone(), CancellationToken::new());
+                let ended = async move {
+                    drop(held);
+                    pending().await
+                };
+                let call = Kept::Call(Box::new(UnderWay::staged(ended, cancel)));
+                (issue(at, call), gone)
+            })
+            .collect();
+        let is_kept = |call: &(String, Arc<()>)| Arc::strong_count(&call.1) == 2;
+        assert_eq!(calls.iter().filter(|call| is_kept(call)).count(), MOST_CALLS);
+        assert!(!is_kept(&calls[0]), "the oldest made room");
+        tickets.redeem(&calls[0].0, &name, start).unwrap_err();
+        for ticket in [&approval, &calls[1].0, &calls[MOST_CALLS].0] {
+            tickets.redeem(ticket, &name, start).unwrap();
+        }
     }
 }

@@ -182,7 +182,7 @@ pub(crate) fn read_cursor(cursor: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use toolgate_contract::{CallId, Needs, Status, Truncated, Unit};
 
@@ -299,7 +299,7 @@ mod tests {
         check_hints(ToolDef::default(), [false, true, false, false]);
     }
 
-    fn outcome() -> Outcome {
+    pub(crate) fn outcome() -> Outcome {
         Outcome {
             call: CallId("c1".into()),
             tool: "count_lines".into(),

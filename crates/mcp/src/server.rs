@@ -38,7 +38,7 @@ use crate::{
     offers::{Page, Watchings, page},
     present::{self, Shape},
     relay,
-    tasks::{self, Tasks},
+    tasks::{self, Adopted, Tasks},
     underway::{Paused, UnderWay},
 };
 
@@ -315,8 +315,16 @@ impl Server {
         let Came { name, context, takes_tasks } = came;
         let way = Way::of(context);
         let longest = if takes_tasks { tasks::MOMENT } else { Duration::MAX };
-        let Ok(paused) = timeout(longest, call.listen(context, way, answers)).await else {
-            return self.as_task(call, self.meta(context));
+        let paused = match timeout(longest, call.listen(context, way, answers)).await {
+            Ok(paused) => paused,
+            Err(_) => match self.as_task(call, self.meta(context))? {
+                Adopted::Task(task) => return Ok(Answered::Task(task)),
+                Adopted::Full(back) => {
+                    call = back;
+                    // The answers may have been taken, and are not for what it asks next.
+                    call.listen(context, way, None).await
+                }
+            },
         };
         match paused {
             Paused::Ended(outcome) => match (call.lacks(), way) {
@@ -335,14 +343,13 @@ impl Server {
     }
 
     /// Lets a call go on by itself, for a client that comes to look.
-    fn as_task(&self, call: UnderWay, meta: MetaObject) -> Result<Answered, ErrorData> {
+    fn as_task(&self, call: UnderWay, meta: MetaObject) -> Result<Adopted, ErrorData> {
         let shared = self.shared.clone();
-        let task = self.tasks.adopt(call, move |outcome, lacks| match (outcome.code.as_deref(), lacks) {
+        self.tasks.adopt(call, move |outcome, lacks| match (outcome.code.as_deref(), lacks) {
             (Some("cancelled"), _) => None,
             (_, Some(needed)) if outcome.is_error => Some(Err(lacking(needed, outcome))),
             _ => Some(shared.finished(outcome, meta).map(|result| relay::whole(&result))),
-        })?;
-        Ok(Answered::Task(Box::new(task)))
+        })
     }
 
     /// The same where the person at the client can be asked whether it may run at all.

@@ -310,3 +310,21 @@ impl Caller for Client {
         *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = Some(needed);
     }
 }
+
+#[cfg(test)]
+impl UnderWay {
+    /// A call that ends as it is told here, or as cancelled once it is.
+    pub(crate) fn staged(ended: impl Future<Output = Outcome> + Send + 'static, cancel: CancellationToken) -> Self {
+        let cancelled = cancel.clone();
+        let ended = Box::pin(async move {
+            tokio::select! {
+                outcome = ended => outcome,
+                () = cancelled.cancelled() => {
+                    Outcome { is_error: true, code: Some("cancelled".into()), ..crate::present::tests::outcome() }
+                }
+            }
+        });
+        let rounds = mpsc::channel(1).1;
+        Self { ended, rounds, open: None, reports: Reports::default(), lacks: Arc::default(), cancel }
+    }
+}

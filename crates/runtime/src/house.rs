@@ -31,6 +31,7 @@ use crate::{
     once::Effects,
     rooms::Quarters,
     standing::Trust,
+    traffic::Traffic,
     watched::Watched,
     web::Gateway,
 };
@@ -103,6 +104,7 @@ pub(crate) struct House {
     pub(crate) watched: Watched,
     /// What each agent has loaded.
     pub(crate) desks: Desks,
+    pub(crate) traffic: Traffic,
     /// Takes credentials out of texts; its key is made when the runtime opens.
     pub(crate) redactor: Redactor,
     pub(crate) gateway: Arc<Gateway>,

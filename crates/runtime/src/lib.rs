@@ -31,6 +31,7 @@ pub mod secrets;
 mod standing;
 mod terminals;
 pub mod tokens;
+mod traffic;
 mod trials;
 mod turn;
 mod watched;
@@ -87,6 +88,7 @@ use crate::{
     once::Effects,
     rooms::Quarters,
     secrets::{Broker, SecretPlaces},
+    traffic::Traffic,
     watched::Watched,
     web::Gateway,
 };
@@ -327,6 +329,7 @@ impl Runtime {
             shelves: Mutex::default(),
             watched: Watched::default(),
             desks: disclosure::Desks::default(),
+            traffic: Traffic::default(),
             redactor,
             gateway,
             clock,
@@ -494,9 +497,10 @@ impl Runtime {
             None => {}
         }
         self.house.refresh();
-        let gone = watch.cancel.clone().drop_guard();
+        let (cancel, gone) = (watch.cancel.clone(), watch.cancel.clone().drop_guard());
         let (id, tool) = (call.id.clone(), call.tool.clone());
-        let ended = Walked::of(invoke::invoke(self.house.clone(), call, watch)).await;
+        let road = Box::pin(invoke::invoke(self.house.clone(), call, watch));
+        let ended = Walked::of(self.house.traffic.joined(road, cancel)).await;
         gone.disarm();
         match ended {
             Ok(ended) => {
@@ -513,6 +517,12 @@ impl Runtime {
     pub async fn turn(&self, calls: Vec<Call>, watch: Watch) -> Turn {
         self.house.refresh();
         turn::turn(self.house.clone(), calls, watch).await
+    }
+
+    /// Cancels every call under way, whoever waits for it, and returns when their ends are recorded, or after some seconds.
+    /// For whoever is about to close the store.
+    pub async fn close(&self) {
+        self.house.traffic.close().await;
     }
 
     /// What would be decided about a call. Nothing runs, nothing is recorded.

@@ -31,7 +31,7 @@ pub(crate) async fn turn(house: Arc<House>, calls: Vec<Call>, watch: Watch) -> T
     for stage in stages(&house, calls) {
         let running = stage.into_iter().map(|call| {
             let (id, tool) = (call.id.clone(), call.tool.clone());
-            let road = tokio::spawn(invoke(house.clone(), call, watch.clone()));
+            let road = house.traffic.send(invoke(house.clone(), call, watch.clone()), watch.cancel.clone());
             async move { road.await.map_err(|error| (lost(id, tool, &error.to_string()), error)) }
         });
         let mut ended = stream::iter(running).buffered(at_once);

@@ -95,9 +95,13 @@ impl Serve {
             stop.cancel();
             // It stops at once; whether it broke down before is in the log.
             let _ = tending.await;
-            if let Some(console) = console {
-                console.served.await.map_err(|error| Problem::usage(format!("the console failed: {error}")))?;
-            }
+            let console = match console {
+                Some(console) => console.served.await,
+                None => Ok(()),
+            };
+            // Also calls that no connection waits for: tasks, and those that wait for answers.
+            opened.runtime.close().await;
+            console.map_err(|error| Problem::usage(format!("the console failed: {error}")))?;
             served
         });
         drop(bridge);
