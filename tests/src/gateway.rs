@@ -15,9 +15,15 @@ use std::{
     thread,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::{Bench, http::Request, target};
+use crate::{
+    Bench,
+    http::Request,
+    target,
+    town::{meta, wait_until},
+};
 
 /// Headers that are about one connection and not about the request.
 const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
@@ -60,6 +66,39 @@ impl Served {
     /// What a client shows.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// One request of the new era, by whom this token is of, whose client can do this. The answer is yet to be read.
+    pub fn post(&self, token: &str, can: &Value, method: &str, mut params: Value) -> TcpStream {
+        let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default().to_owned();
+        params["_meta"] = meta(can);
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        // What comes back for the older version comes in one piece.
+        let head = format!(
+            "POST /mcp HTTP/1.0\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n\
+             Mcp-Name: {name}\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.write_all((head + &body).as_bytes()).expect("it reads");
+        stream
+    }
+
+    /// The same, and the answer.
+    pub fn ask(&self, token: &str, can: &Value, method: &str, params: Value) -> Value {
+        let mut answer = String::new();
+        self.post(token, can, method, params).read_to_string(&mut answer).expect("it answers");
+        let body = answer.split_once("\r\n\r\n").expect("a body").1;
+        let event = body.lines().find_map(|line| line.strip_prefix("data: ").filter(|data| data.starts_with('{')));
+        serde_json::from_str(event.unwrap_or(body)).expect("a message")
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub fn stop(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
+        wait_until("it has stopped", || self.child.try_wait().expect("it is ours").is_some());
     }
 }
 

@@ -11,6 +11,7 @@ pub mod gateway;
 pub mod hostile;
 mod http;
 pub mod network;
+pub mod town;
 
 use std::{
     env,

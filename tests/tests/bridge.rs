@@ -2,107 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{BufRead, BufReader, Write},
-    path::PathBuf,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fs, thread, time::Duration};
 
 use serde_json::{Value, json};
-use toolgate_tests::{Bench, Ran, hostile::Hostile};
+use toolgate_tests::{
+    Ran,
+    hostile::Hostile,
+    town::{Client, Era, Town, wait_until},
+};
 
-/// Servers that do what a script says, in the config of a bench.
-struct Town {
-    bench: Bench,
-    servers: BTreeMap<String, Value>,
-    first_sight: &'static str,
-    /// Added to the config as it is.
-    also: String,
+fn town() -> Town {
+    Town::new(&NAMES)
 }
 
-impl Town {
-    fn new() -> Self {
-        let bench = Bench::new();
-        let bin = bench.outside().join("bin");
-        fs::create_dir(&bin).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_hostile"), bin.join("hostile")).unwrap();
-        Self { bench, servers: BTreeMap::new(), first_sight: "pin", also: String::new() }
-    }
+fn serve(town: &Town) -> Client {
+    town.serve(Era::Old, json!({}))
+}
 
-    fn bin(&self) -> PathBuf {
-        self.bench.outside().join("bin")
-    }
-
-    /// Adds a server with this script.
-    fn with(mut self, name: &str, script: Value) -> Self {
-        let file = self.bin().join(format!("{name}.json"));
-        fs::write(&file, script.to_string()).unwrap();
-        let server = json!({
-            "command": self.bin().join("hostile"),
-            "args": ["stdio", format!("@{}", file.display())],
-            "visible": [self.bin()],
-        });
-        self.servers.insert(name.to_owned(), server);
-        self
-    }
-
-    /// Changes the entry of a server.
-    fn set(mut self, name: &str, key: &str, value: Value) -> Self {
-        self.servers.get_mut(name).unwrap()[key] = value;
-        self
-    }
-
-    /// Every tool of every server is one that may be called.
-    fn config(&self) -> PathBuf {
-        let mut servers = self.servers.clone();
-        for server in servers.values_mut() {
-            let terms = json!({ "action": "external_data:request", "safety": "network" });
-            let tools: BTreeMap<&str, &Value> = NAMES.iter().map(|name| (*name, &terms)).collect();
-            server["tools"] = json!(tools);
-        }
-        let families: Vec<String> = servers.keys().map(|name| format!("{name}__*")).collect();
-        let rule = json!([{ "id": "servers", "verdict": "allow", "tools": families, "because": "they are tried" }]);
-        let page = format!(
-            "definitions: {{ first_sight: {} }}\npolicy: {{ rules: {rule} }}\nmcp_servers: {}\n{}",
-            self.first_sight,
-            json!(servers),
-            self.also
-        );
-        let file = self.bench.outside().join("config.yaml");
-        fs::write(&file, page).unwrap();
-        file
-    }
-
-    fn run(&self, args: &[&str]) -> Ran {
-        Ran::of(&mut self.command(args))
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let config = self.config();
-        let mut command = self.bench.command(args);
-        command.arg("--config").arg(config);
-        command
-    }
-
-    fn call(&self, tool: &str, arguments: &Value) -> Ran {
-        self.run(&["call", tool, &arguments.to_string()])
-    }
-
-    /// Agrees to everything that is offered, as a person would who read it.
-    fn pin(self) -> Self {
-        for name in self.servers.keys() {
-            self.run(&["mcp", "pin", name, "--yes"]).exits(0);
-        }
-        self
-    }
-
-    fn serve(&self) -> Client {
-        Client::start(self.command(&["serve", "--stdio"]))
-    }
+/// Toolgate that takes no definition before a person has.
+fn holding(town: Town) -> Town {
+    town.setting("definitions", json!({ "first_sight": "hold" }))
 }
 
 /// Names of tools in the scripts below.
@@ -120,101 +39,10 @@ fn text(outcome: &Value) -> &str {
     outcome["text"].as_str().unwrap()
 }
 
-/// A client of the binary.
-struct Client {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-    next: u64,
-}
-
-impl Client {
-    fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        let mut client = Self { child, stdin: Some(stdin), stdout, next: 1 };
-        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-        client.ask("initialize", hello);
-        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn send(&mut self, method: &str, params: Value) -> u64 {
-        let id = self.next;
-        self.next += 1;
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-        id
-    }
-
-    /// The next answer.
-    fn hear(&mut self) -> Value {
-        loop {
-            let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server left");
-            let message: Value = serde_json::from_str(&line).unwrap();
-            if message.get("id").is_some() {
-                return message;
-            }
-        }
-    }
-
-    fn ask(&mut self, method: &str, params: Value) -> Value {
-        let id = self.send(method, params);
-        let answer = self.hear();
-        assert_eq!(answer["id"], id);
-        answer
-    }
-
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))["result"].clone()
-    }
-
-    /// What became of a call.
-    fn code(&mut self, tool: &str) -> Value {
-        self.call(tool, json!({}))["_meta"]["io.github.toolgate/outcome"]["code"].clone()
-    }
-
-    fn tools(&mut self) -> Vec<String> {
-        let mut names = Vec::new();
-        let mut params = json!({});
-        loop {
-            let page = self.ask("tools/list", params)["result"].clone();
-            names
-                .extend(page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
-            match page["nextCursor"].as_str() {
-                Some(cursor) => params = json!({ "cursor": cursor }),
-                None => return names,
-            }
-        }
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Looks until it is so, or fails the test.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < until, "not within a minute: {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_tool_of_another_server_takes_the_same_road() {
     let script = |era: &str| json!({ "era": era, "tools": [[tool("repeat")]] });
-    let town = Town::new().with("old", script("legacy")).with("new", script("modern")).pin();
+    let town = town().with("old", script("legacy")).with("new", script("modern")).pin();
     for server in ["old", "new"] {
         let outcome = town.call(&format!("{server}__repeat"), &json!({ "word": "hello" })).done();
         assert_eq!(text(&outcome), r#"{"word":"hello"}"#);
@@ -238,8 +66,7 @@ fn a_tool_of_another_server_takes_the_same_road() {
 
 #[test]
 fn nothing_of_a_server_is_called_before_a_person_has_pinned_it() {
-    let mut town = Town::new().with("weather", json!({ "tools": [[tool("repeat")]] }));
-    town.first_sight = "hold";
+    let town = holding(town().with("weather", json!({ "tools": [[tool("repeat")]] })));
     let refused = town.call("weather__repeat", &json!({})).refused("tool_quarantined");
     assert!(refused["message"].as_str().unwrap().contains("nobody has pinned"), "{refused}");
     let shown = town.run(&["tools", "diff", "weather__repeat", "--json"]).exits(0).json();
@@ -259,8 +86,8 @@ fn a_server_that_changes_what_it_offers_is_held_back_until_a_person_looks() {
         "tools": [[tool("repeat"), tool("other")], [described("repeat", "Gives back twice what it is given."), tool("other")]],
         "answers": { "tools/call:other": [["changed", "echo"]] },
     });
-    let town = Town::new().with("weather", script);
-    let mut client = town.serve();
+    let town = town().with("weather", script);
+    let mut client = serve(&town);
     assert_eq!(client.code("weather__repeat"), Value::Null);
     assert_eq!(client.code("weather__other"), Value::Null);
     wait_until("the change is seen", || client.code("weather__repeat") == "tool_quarantined");
@@ -287,10 +114,10 @@ fn what_a_server_writes_that_is_no_message_disturbs_nobody() {
             { "result": { "content": [{ "type": "text", "text": "second" }] } },
         ]] },
     });
-    let town = Town::new().with("noisy", script);
-    let mut client = town.serve();
+    let town = town().with("noisy", script);
+    let mut client = serve(&town);
     for _ in 0..3 {
-        assert_eq!(client.call("noisy__repeat", json!({}))["content"][0]["text"], "first");
+        assert_eq!(client.result("noisy__repeat", json!({}))["content"][0]["text"], "first");
     }
 }
 
@@ -298,8 +125,8 @@ fn what_a_server_writes_that_is_no_message_disturbs_nobody() {
 fn a_server_that_ends_fails_its_own_calls_and_is_started_again() {
     let script =
         json!({ "tools": [[tool("repeat"), tool("fail")]], "answers": { "tools/call:fail": [[{ "crash": 3 }]] } });
-    let town = Town::new().with("weak", script).with("well", json!({ "tools": [[tool("repeat")]] })).pin();
-    let mut client = town.serve();
+    let town = town().with("weak", script).with("well", json!({ "tools": [[tool("repeat")]] })).pin();
+    let mut client = serve(&town);
     assert_eq!(client.code("weak__fail"), "server_gone");
     assert_eq!(client.code("well__repeat"), Value::Null);
     wait_until("it is there again", || client.code("weak__repeat") == Value::Null);
@@ -308,7 +135,7 @@ fn a_server_that_ends_fails_its_own_calls_and_is_started_again() {
 
 #[test]
 fn a_server_that_is_not_there_is_missed_by_nobody_else() {
-    let town = Town::new()
+    let town = town()
         .with("gone", json!({}))
         .set("gone", "command", json!("/nonexistent/server"))
         .with("mute", json!({ "answers": { "server/discover": [["hang"]], "initialize": [["hang"]] } }))
@@ -323,7 +150,7 @@ fn a_server_that_is_not_there_is_missed_by_nobody_else() {
         let refused = town.call(&format!("{server}__repeat"), &json!({})).refused("server_unavailable");
         assert!(refused["message"].as_str().unwrap().contains(server), "{refused}");
     }
-    let mut client = town.serve();
+    let mut client = serve(&town);
     assert_eq!(client.code("well__repeat"), Value::Null);
     assert_eq!(client.code("gone__repeat"), "server_unavailable");
     assert_eq!(client.tools().into_iter().filter(|name| name.contains("__")).collect::<Vec<_>>(), ["well__repeat"]);
@@ -336,19 +163,19 @@ fn a_server_that_is_not_there_is_missed_by_nobody_else() {
 #[test]
 fn a_client_is_answered_before_servers_are_there_and_shown_the_tools_of_those_that_come() {
     let mute = json!({ "answers": { "server/discover": [["hang"]], "initialize": [["hang"]] } });
-    let town = Town::new()
+    let town = town()
         .with("mute", mute)
         .set("mute", "handshake_seconds", json!(600))
         .with("well", json!({ "tools": [[tool("repeat")]] }));
-    let mut client = town.serve();
-    assert_eq!(client.call("echo", json!({ "text": "here" }))["isError"], false);
+    let mut client = serve(&town);
+    assert_eq!(client.result("echo", json!({ "text": "here" }))["isError"], false);
     // One that does not come holds up nobody else.
     assert_eq!(client.code("well__repeat"), Value::Null);
 
     let slow = json!({ "start": [{ "wait": 1_500 }], "tools": [[tool("repeat")]] });
-    let town = Town::new().with("slow", slow);
-    assert!(town.serve().tools().contains(&"slow__repeat".to_owned()));
-    assert_eq!(town.serve().code("slow__repeat"), Value::Null);
+    let town = Town::new(&NAMES).with("slow", slow);
+    assert!(serve(&town).tools().contains(&"slow__repeat".to_owned()));
+    assert_eq!(serve(&town).code("slow__repeat"), Value::Null);
 }
 
 #[test]
@@ -357,15 +184,15 @@ fn what_a_server_answers_slowly_is_cancelled_there() {
         "tools/call:repeat": [["hang"]],
         "tools/call:look": [["heard"]],
     } });
-    let town = Town::new().with("slow", script).set("slow", "request_seconds", json!(1));
-    let mut client = town.serve();
+    let town = town().with("slow", script).set("slow", "request_seconds", json!(1));
+    let mut client = serve(&town);
     assert_eq!(client.code("slow__repeat"), "timed_out");
     // A client that takes its call back.
     let id = client.send("tools/call", json!({ "name": "slow__repeat", "arguments": {} }));
     thread::sleep(Duration::from_millis(300));
     client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
     wait_until("both are cancelled", || {
-        let heard = client.call("slow__look", json!({}))["content"][0]["text"].as_str().unwrap().to_owned();
+        let heard = client.result("slow__look", json!({}))["content"][0]["text"].as_str().unwrap().to_owned();
         heard.matches("notifications/cancelled").count() >= 2
     });
 }
@@ -396,7 +223,7 @@ fn a_result_reaches_a_client_with_everything_in_it() {
             "tools/call:other": [[{ "result": broken }]],
             "tools/call:fail": [[{ "result": failed }]],
         } });
-    let town = Town::new().with("full", script);
+    let town = town().with("full", script);
     let outcome = town.call("full__repeat", &json!({})).done();
     let lines: Vec<_> = text(&outcome).lines().collect();
     let expected = [
@@ -415,14 +242,14 @@ fn a_result_reaches_a_client_with_everything_in_it() {
     let outcome = town.call("full__fail", &json!({})).failed("tool_failed");
     assert_eq!((text(&outcome), &outcome["structured"]["x-why"]), ("no such place", &json!(7)));
     // A client of ours gets it as if it had asked the server itself.
-    let mut client = town.serve();
-    let got = client.call("full__repeat", json!({}));
+    let mut client = serve(&town);
+    let got = client.result("full__repeat", json!({}));
     for key in ["content", "structuredContent", "x-top"] {
         assert_eq!(got[key], result[key], "{key}");
     }
     let about = &got["_meta"]["io.github.toolgate/outcome"];
     assert_eq!((&got["_meta"]["vendor/key"], &about["status"]), (&json!(true), &json!("done")));
-    let got = client.call("full__fail", json!({}));
+    let got = client.result("full__fail", json!({}));
     assert_eq!((&got["content"], &got["isError"], &got["x-why"]), (&failed["content"], &json!(true), &json!(7)));
     let listed = client.ask("tools/list", json!({}))["result"]["tools"].clone();
     let shown = listed.as_array().unwrap().iter().find(|tool| tool["name"] == "full__repeat").unwrap();
@@ -438,7 +265,7 @@ fn what_a_server_says_is_cleaned_and_bounded_like_every_result() {
         "tools/call:other": [[{ "big": 5_000_000 }]],
         "tools/call:look": [[{ "result": { "content": [{ "type": "text", "text": orders }] } }]],
     } });
-    let town = Town::new().with("evil", script);
+    let town = town().with("evil", script);
     let outcome = town.call("evil__repeat", &json!({})).done();
     for place in [&outcome["text"], &outcome["structured"]["structuredContent"]["a"]] {
         assert_eq!(place, "seen text", "{outcome}");
@@ -464,16 +291,14 @@ fn definitions_that_are_poisoned_or_taken_for_others_are_not_offered() {
         described("re\u{430}d", "A tool with a letter that is not what it looks like."),
         described("fa\u{1b}[31mil", "Colours in a name."),
     ]);
-    let town = Town::new()
-        .with("evil", json!({ "tools": [tools] }))
-        .with("good", json!({ "tools": [[tool("repeat")]] }))
-        .pin();
-    let mut client = town.serve();
+    let town =
+        town().with("evil", json!({ "tools": [tools] })).with("good", json!({ "tools": [[tool("repeat")]] })).pin();
+    let mut client = serve(&town);
     let offered: Vec<_> = client.tools().into_iter().filter(|name| name.contains("__")).collect();
     assert_eq!(offered, ["evil__repeat", "good__repeat"]);
     assert_eq!(client.code("evil__other"), "tool_quarantined");
     // The words of a definition that is held back are not repeated.
-    let refused = client.call("evil__other", json!({}))["content"][0]["text"].as_str().unwrap().to_owned();
+    let refused = client.result("evil__other", json!({}))["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(!refused.contains("id_rsa"), "{refused}");
 }
 
@@ -481,8 +306,7 @@ fn definitions_that_are_poisoned_or_taken_for_others_are_not_offered() {
 fn a_name_too_long_is_cut_and_still_its_own() {
     let names = ["a".repeat(100), format!("{}b", "a".repeat(99)), format!("{}c", "a".repeat(99))];
     let tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
-    let mut town = Town::new().with("long", json!({ "tools": [tools] }));
-    town.first_sight = "hold";
+    let town = holding(town().with("long", json!({ "tools": [tools] })));
     town.call("long__x", &json!({})).refused("unknown_tool");
     let pins = town.run(&["tools", "pins", "--json"]).exits(0).json();
     let known: Vec<_> = pins.as_array().unwrap().iter().map(|pin| pin["tool"].as_str().unwrap()).collect();
@@ -493,15 +317,15 @@ fn a_name_too_long_is_cut_and_still_its_own() {
 #[test]
 fn the_config_says_which_tools_are_taken() {
     let script = json!({ "tools": [[tool("repeat"), tool("other"), tool("look"), tool("fail")]] });
-    let town = Town::new().with("some", script).set("some", "expose", json!(["repeat", "lo*", "fail"])).set(
+    let town = town().with("some", script).set("some", "expose", json!(["repeat", "lo*", "fail"])).set(
         "some",
         "hide",
         json!(["fai*"]),
     );
-    let mut client = town.serve();
+    let mut client = serve(&town);
     let offered: Vec<_> = client.tools().into_iter().filter(|name| name.contains("__")).collect();
     assert_eq!(offered, ["some__look", "some__repeat"]);
-    assert_eq!(client.call("some__other", json!({}))["isError"], Value::Null);
+    assert_eq!(client.result("some__other", json!({}))["isError"], Value::Null);
 }
 
 /// The processes of the machine whose command line has this in it.
@@ -513,19 +337,18 @@ fn processes(with: &str) -> usize {
 
 #[test]
 fn no_process_of_a_server_is_left_however_the_runtime_ends() {
-    let town = Town::new().with("stay", json!({ "stays": true, "tools": [[tool("repeat")]] }));
+    let town = town().with("stay", json!({ "stays": true, "tools": [[tool("repeat")]] }));
     let script = format!("@{}", town.bin().join("stay.json").display());
     // It is killed.
-    let mut client = town.serve();
+    let mut client = serve(&town);
     assert_eq!(client.code("stay__repeat"), Value::Null);
     assert!(processes(&script) > 0);
-    client.child.kill().unwrap();
+    client.kill();
     wait_until("the server of a killed runtime is gone", || processes(&script) == 0);
     // Its client leaves.
-    let mut client = town.serve();
+    let mut client = serve(&town);
     assert_eq!(client.code("stay__repeat"), Value::Null);
-    client.stdin = None;
-    client.child.wait().unwrap();
+    client.leave();
     wait_until("the server of a runtime that left is gone", || processes(&script) == 0);
     // One call.
     town.call("stay__repeat", &json!({})).done();
@@ -538,10 +361,10 @@ fn every_answer_goes_to_its_question_also_while_a_server_crashes() {
     let weak =
         json!({ "tools": [[tool("repeat")]], "answers": { "tools/call:repeat": [[{ "crash_one_in": 3 }, "echo"]] } });
     let mut town =
-        (0..9).fold(Town::new(), |town, number| town.with(&format!("s{number}"), well.clone())).with("weak", weak);
+        (0..9).fold(town(), |town, number| town.with(&format!("s{number}"), well.clone())).with("weak", weak);
     town.also = "information_flow: off\n".to_owned();
     let town = town.pin();
-    let mut client = town.serve();
+    let mut client = serve(&town);
     let mut asked = BTreeMap::new();
     for number in 0..100 {
         let server = if number % 10 == 9 { "weak".to_owned() } else { format!("s{}", number % 10) };
@@ -565,7 +388,7 @@ fn every_answer_goes_to_its_question_also_while_a_server_crashes() {
 
 #[test]
 fn what_nobody_has_classified_is_asked_about() {
-    let town = Town::new().with("weather", json!({ "tools": [[tool("repeat"), tool("free")]] }));
+    let town = town().with("weather", json!({ "tools": [[tool("repeat"), tool("free")]] }));
     assert_eq!(town.call("weather__repeat", &json!({})).done()["action"], "external_data:request");
     let pending = town.call("weather__free", &json!({})).exits(4).json();
     assert_eq!((&pending["status"], &pending["code"]), (&json!("pending"), &json!("approval_required")));
@@ -622,7 +445,7 @@ fn a_server_talks_to_the_hosts_its_entry_names_and_to_nobody_else() {
     }
     let page = |body: &str| Hostile::start(json!({ "pages": { "/": { "status": 200, "body": body } } }));
     let (open, closed) = (page("let in"), page("never read"));
-    let mut town = Town::new();
+    let mut town = town();
     fs::write(town.bin().join("spy.py"), SPY).unwrap();
     let hosts = [open.address().to_string()];
     let spy = json!({
@@ -646,7 +469,7 @@ fn a_server_has_what_its_entry_names_and_nothing_else() {
     }
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let here = listener.local_addr().unwrap().to_string();
-    let mut town = Town::new();
+    let mut town = town();
     fs::write(town.bin().join("spy.py"), SPY).unwrap();
     let outside = town.bench.outside().join("outside.txt");
     fs::write(&outside, "a secret of the machine").unwrap();
@@ -692,7 +515,7 @@ fn a_server_has_what_its_entry_names_and_nothing_else() {
 
 /// A town whose one server is at the address of a script.
 fn at_address(server: &Hostile) -> Town {
-    let mut town = Town::new();
+    let mut town = town();
     town.servers.insert("far".to_owned(), json!({ "url": server.url() }));
     town.also = "egress: { hostname_allowlist: ['127.0.0.1'] }\n".to_owned();
     town
@@ -782,7 +605,7 @@ fn a_server_at_an_address_leads_nowhere_else() {
 
 #[test]
 fn a_server_is_added_shown_pinned_and_removed() {
-    let town = Town::new().with("gone", json!({ "tools": [[tool("repeat")]] }));
+    let town = town().with("gone", json!({ "tools": [[tool("repeat")]] }));
     let (hostile, script) = (town.bin().join("hostile"), town.bin().join("gone.json"));
     let bin = town.bin().display().to_string();
     let (hostile, script) = (hostile.to_str().unwrap().to_owned(), format!("@{}", script.display()));
@@ -817,7 +640,7 @@ fn a_server_is_added_shown_pinned_and_removed() {
 
 #[test]
 fn what_a_client_has_is_taken_over_and_points_here() {
-    let town = Town::new().with("gone", json!({ "tools": [[tool("repeat")]] }));
+    let town = town().with("gone", json!({ "tools": [[tool("repeat")]] }));
     let bench = &town.bench;
     let file = bench.outside().join("mcp.json");
     let clients = json!({ "mcpServers": {

@@ -4,240 +4,63 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::{
-    collections::BTreeMap,
-    fs,
-    io::{BufRead, BufReader, Write},
-    path::PathBuf,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
-use toolgate_tests::{Bench, hostile::Hostile};
+use toolgate_tests::{
+    hostile::Hostile,
+    town::{Client, Era, Town, strings, wait_until},
+};
 
-/// Toolgate with some servers, all of whose tools may be called.
-struct Town {
-    bench: Bench,
-    servers: BTreeMap<String, Value>,
-    /// Further rules of the policy.
-    rules: Vec<Value>,
+fn town() -> Town {
+    Town::new(&["work", "other"]).setting("information_flow", json!("off"))
 }
 
-impl Town {
-    fn new() -> Self {
-        let bench = Bench::new();
-        let bin = bench.outside().join("bin");
-        fs::create_dir(&bin).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_hostile"), bin.join("hostile")).unwrap();
-        Self { bench, servers: BTreeMap::new(), rules: Vec::new() }
-    }
+fn deny(tool: &str) -> Value {
+    json!({ "id": "no", "verdict": "deny", "tools": [tool], "because": "it is tried" })
+}
 
-    /// Adds a server that is a program.
-    fn with(mut self, name: &str, script: &Value) -> Self {
-        let bin = self.bench.outside().join("bin");
-        let file = bin.join(format!("{name}.json"));
-        fs::write(&file, script.to_string()).unwrap();
-        let args = ["stdio".to_owned(), format!("@{}", file.display())];
-        let terms = json!({ "action": "external_data:request", "safety": "network" });
-        let server = json!({
-            "command": bin.join("hostile"), "args": args, "visible": [bin], "tools": { "work": terms, "other": terms },
-        });
-        self.servers.insert(name.to_owned(), server);
-        self
-    }
-
-    /// Adds a server at an address.
-    fn at(mut self, name: &str, server: &Hostile) -> Self {
-        let terms = json!({ "action": "external_data:request", "safety": "network" });
-        self.servers.insert(name.to_owned(), json!({ "url": server.url(), "tools": { "work": terms } }));
-        self
-    }
-
-    fn set(mut self, name: &str, key: &str, value: Value) -> Self {
-        self.servers.get_mut(name).unwrap()[key] = value;
-        self
-    }
-
-    fn deny(mut self, tool: &str) -> Self {
-        self.rules.push(json!({ "id": "no", "verdict": "deny", "tools": [tool], "because": "it is tried" }));
-        self
-    }
-
-    fn config(&self) -> PathBuf {
-        let families: Vec<String> = self.servers.keys().map(|name| format!("{name}__*")).collect();
-        let mut rules = self.rules.clone();
-        rules.push(json!({ "id": "servers", "verdict": "allow", "tools": families, "because": "they are tried" }));
-        let config = json!({
-            "definitions": { "first_sight": "pin" },
-            "egress": { "hostname_allowlist": ["127.0.0.1"] },
-            "information_flow": "off",
-            "policy": { "rules": rules },
-            "mcp_servers": self.servers,
-        });
-        let file = self.bench.outside().join("config.yaml");
-        fs::write(&file, config.to_string()).unwrap();
-        file
-    }
-
-    fn serve(&self, era: Era) -> Client {
-        let mut command = self.bench.command(&["serve", "--stdio", "--config"]);
-        command.arg(self.config());
-        Client::start(command, era)
-    }
-
-    /// The ends of calls of this name that are recorded. What only reads is recorded a moment later.
-    #[track_caller]
-    fn recorded(&self, tool: &str) -> Vec<Value> {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let found: Vec<Value> =
-                self.tail().into_iter().filter(|line| line["body"]["outcome"]["tool"] == tool).collect();
-            if !found.is_empty() || Instant::now() > until {
-                return found;
-            }
-            thread::sleep(Duration::from_millis(50));
+/// The ends of calls of this name that are recorded. What only reads is recorded a moment later.
+#[track_caller]
+fn recorded(town: &Town, tool: &str) -> Vec<Value> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let found: Vec<Value> =
+            town.tail().into_iter().filter(|line| line["body"]["outcome"]["tool"] == tool).collect();
+        if !found.is_empty() || Instant::now() > until {
+            return found;
         }
-    }
-
-    fn tail(&self) -> Vec<Value> {
-        self.bench.run(&["audit", "tail", "100"]).exits(0).json().as_array().unwrap().clone()
+        thread::sleep(Duration::from_millis(50));
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Era {
-    Old,
-    New,
+/// The prompts of other servers.
+fn prompts(client: &mut Client) -> Vec<String> {
+    let all = strings(&client.list("prompts/list", "prompts"), "name");
+    all.into_iter().filter(|name| name.contains("__")).collect()
 }
 
-/// A client of the binary.
-struct Client {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-    next: u64,
-    /// What was heard that is no answer.
-    heard: Vec<Value>,
-    /// Said in the `_meta` of every request.
-    meta: Value,
+/// The addresses of other servers' resources.
+fn resources(client: &mut Client) -> Vec<String> {
+    let all = strings(&client.list("resources/list", "resources"), "uri");
+    all.into_iter().filter(|uri| !uri.starts_with("toolgate://")).collect()
 }
 
-impl Client {
-    fn start(mut command: Command, era: Era) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let meta = match era {
-            Era::Old => json!({}),
-            Era::New => json!({
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": {},
-            }),
-        };
-        let mut client = Self { child, stdin, stdout, next: 1, heard: Vec::new(), meta };
-        if era == Era::Old {
-            let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-            client.ask("initialize", hello);
-            client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        }
-        client
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn send(&mut self, method: &str, mut params: Value) -> u64 {
-        let id = self.next;
-        self.next += 1;
-        let Value::Object(meta) = self.meta.clone() else { unreachable!() };
-        for (key, value) in meta {
-            params["_meta"][key] = value;
-        }
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-        id
-    }
-
-    fn hear(&mut self) -> Value {
-        let mut line = String::new();
-        assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server left");
-        serde_json::from_str(&line).unwrap()
-    }
-
-    /// The answer, and in `heard` what came before it.
-    fn ask(&mut self, method: &str, params: Value) -> Value {
-        let id = self.send(method, params);
-        loop {
-            let message = self.hear();
-            if message["id"] == id {
-                return message;
-            }
-            self.heard.push(message);
-        }
-    }
-
-    /// Hears until there is a notice of this method, and gives its parameters.
-    fn notice(&mut self, method: &str) -> Value {
-        loop {
-            if let Some(at) = self.heard.iter().position(|message| message["method"] == method) {
-                return self.heard.remove(at)["params"].clone();
-            }
-            let message = self.hear();
-            self.heard.push(message);
-        }
-    }
-
-    /// What a list has under a key, of all of its pages.
-    fn list(&mut self, method: &str, list: &str, key: &str) -> Vec<String> {
-        let (mut found, mut params) = (Vec::new(), json!({}));
-        loop {
-            let page = self.ask(method, params)["result"].clone();
-            found.extend(page[list].as_array().unwrap().iter().map(|entry| entry[key].as_str().unwrap().to_owned()));
-            match page["nextCursor"].as_str() {
-                Some(cursor) => params = json!({ "cursor": cursor }),
-                None => return found,
-            }
-        }
-    }
-
-    /// The prompts of other servers.
-    fn prompts(&mut self) -> Vec<String> {
-        let all = self.list("prompts/list", "prompts", "name");
-        all.into_iter().filter(|name| name.contains("__")).collect()
-    }
-
-    /// The addresses of other servers' resources.
-    fn resources(&mut self) -> Vec<String> {
-        let all = self.list("resources/list", "resources", "uri");
-        all.into_iter().filter(|uri| !uri.starts_with("toolgate://")).collect()
-    }
-
-    /// The templates of other servers, and that of files.
-    fn templates(&mut self) -> Vec<String> {
-        let all = self.list("resources/templates/list", "resourceTemplates", "uriTemplate");
-        all.into_iter().filter(|uri| !uri.starts_with("toolgate://")).collect()
-    }
-
-    fn read(&mut self, uri: &str) -> Value {
-        self.ask("resources/read", json!({ "uri": uri }))
-    }
-
-    fn prompt(&mut self, name: &str) -> Value {
-        self.ask("prompts/get", json!({ "name": name, "arguments": { "who": "you" } }))
-    }
-
-    fn work(&mut self, name: &str) -> Value {
-        self.ask("tools/call", json!({ "name": name, "arguments": {} }))
-    }
+/// The templates of other servers, and that of files.
+fn templates(client: &mut Client) -> Vec<String> {
+    let all = strings(&client.list("resources/templates/list", "resourceTemplates"), "uriTemplate");
+    all.into_iter().filter(|uri| !uri.starts_with("toolgate://")).collect()
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn read(client: &mut Client, uri: &str) -> Value {
+    client.ask("resources/read", json!({ "uri": uri }))
+}
+
+fn prompt(client: &mut Client, name: &str) -> Value {
+    client.ask("prompts/get", json!({ "name": name, "arguments": { "who": "you" } }))
 }
 
 /// The code of an error of ours.
@@ -298,7 +121,7 @@ fn prompts_and_resources_take_the_road_of_tools() {
         "resources/read",
         found("one row"),
     );
-    let town = Town::new().with("old", &server("legacy", answers.clone()));
+    let town = town().with("old", server("legacy", answers.clone()));
     let others = with(
         with(
             lists(json!([{ "name": "greet" }]), json!([{ "uri": "kv://key", "name": "k" }]), json!([])),
@@ -308,37 +131,41 @@ fn prompts_and_resources_take_the_road_of_tools() {
         "resources/read",
         found("$params_text"),
     );
-    let town = town.with("new", &server("modern", others));
+    let town = town.with("new", server("modern", others));
     for era in [Era::Old, Era::New] {
-        let mut client = town.serve(era);
-        assert_eq!(client.prompts(), ["new__greet", "old__greet"]);
-        assert_eq!(client.resources(), ["kv://key", "db://table"]);
-        assert_eq!(client.templates(), ["workspace:///{+path}", "db://row/{id}"]);
-        assert!(!client.list("tools/list", "tools", "name").iter().any(|name| name.contains('/')));
+        let mut client = town.serve(era, json!({}));
+        assert_eq!(prompts(&mut client), ["new__greet", "old__greet"]);
+        assert_eq!(resources(&mut client), ["kv://key", "db://table"]);
+        let templates = templates(&mut client);
+        assert_eq!(templates, ["workspace:///{+path}", "db://row/{id}"]);
+        assert!(!client.tools().iter().any(|name| name.contains('/')));
 
-        let got = client.prompt("old__greet")["result"].clone();
+        let got = prompt(&mut client, "old__greet")["result"].clone();
         let message =
             json!({ "role": "user", "content": { "type": "text", "text": "Hello hiddenyou" }, "x-vendor": 7 });
         assert_eq!((&got["messages"][0], &got["x-top"]), (&message, &json!([1])));
         assert_eq!(got["_meta"]["io.github.toolgate/outcome"]["status"], "done", "{got}");
         let asked =
-            client.prompt("new__greet")["result"]["messages"][0]["content"]["text"].as_str().unwrap().to_owned();
+            prompt(&mut client, "new__greet")["result"]["messages"][0]["content"]["text"].as_str().unwrap().to_owned();
         assert!(asked.contains(r#""name":"greet""#) && asked.contains(r#""who":"you""#), "{asked}");
 
-        let read = client.read("db://table")["result"].clone();
-        assert_eq!(read["contents"][0]["text"], "one row");
-        assert_eq!((&read["contents"][0]["x-vendor"], &read["x-top"]), (&json!(7), &json!([1])));
+        let table = read(&mut client, "db://table")["result"].clone();
+        assert_eq!(table["contents"][0]["text"], "one row");
+        assert_eq!((&table["contents"][0]["x-vendor"], &table["x-top"]), (&json!(7), &json!([1])));
         // An address that is not listed belongs to whose template fits it.
-        assert_eq!(client.read("db://row/1")["result"]["contents"][0]["text"], "one row");
+        assert_eq!(read(&mut client, "db://row/1")["result"]["contents"][0]["text"], "one row");
         assert!(
-            client.read("kv://key")["result"]["contents"][0]["text"].as_str().unwrap().contains(r#""uri":"kv://key""#)
+            read(&mut client, "kv://key")["result"]["contents"][0]["text"]
+                .as_str()
+                .unwrap()
+                .contains(r#""uri":"kv://key""#)
         );
     }
     for (tool, arguments) in [
         ("old__prompts/get", json!({ "name": "greet", "arguments": { "who": "you" } })),
         ("old__resources/read", json!({ "uri": "db://table" })),
     ] {
-        let body = &town.recorded(tool)[0]["body"];
+        let body = &recorded(&town, tool)[0]["body"];
         assert_eq!(body["outcome"]["labels"][0], "mcp:old", "{body}");
         assert_eq!(body["outcome"]["effects"], json!([{ "kind": "network", "target": "old" }]));
         let begun =
@@ -350,12 +177,12 @@ fn prompts_and_resources_take_the_road_of_tools() {
 #[test]
 fn an_address_at_which_there_is_nothing_is_said_in_the_words_of_the_era() {
     let nothing = json!({ "error": { "code": -32002, "message": "no such row" } });
-    let town = Town::new().with("far", &server("legacy", with(plain(), "resources/read", nothing)));
+    let town = town().with("far", server("legacy", with(plain(), "resources/read", nothing)));
     for (era, expected) in [(Era::Old, -32002), (Era::New, -32602)] {
-        let mut client = town.serve(era);
-        client.resources();
+        let mut client = town.serve(era, json!({}));
+        resources(&mut client);
         for uri in ["db://row/9", "db://nothing", "nothing://at/all"] {
-            let error = client.read(uri)["error"].clone();
+            let error = read(&mut client, uri)["error"].clone();
             assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(expected), &json!(uri)), "{error}");
         }
     }
@@ -381,31 +208,33 @@ fn what_a_list_says_is_looked_at_before_anybody_is_shown_it() {
         ]),
         json!([{ "uriTemplate": "db://row/{id}", "name": "A row" }, { "uriTemplate": "workspace:///{+path}", "name": "f" }, { "uriTemplate": "{+all}", "name": "g" }]),
     );
-    let town = Town::new().with("far", &server("modern", with(answers, "resources/read", found("theirs"))));
+    let town = town().with("far", server("modern", with(answers, "resources/read", found("theirs"))));
     town.bench.put("notes.txt", "ours");
-    let mut client = town.serve(Era::New);
-    assert_eq!(client.prompts(), ["far__greet"]);
-    assert_eq!(client.resources(), ["db://table"]);
-    assert_eq!(client.templates(), ["workspace:///{+path}", "db://row/{id}"]);
+    let mut client = town.serve(Era::New, json!({}));
+    assert_eq!(prompts(&mut client), ["far__greet"]);
+    assert_eq!(resources(&mut client), ["db://table"]);
+    let templates = templates(&mut client);
+    assert_eq!(templates, ["workspace:///{+path}", "db://row/{id}"]);
     for name in ["far__poisoned", "far__hidden", "far__argued", "far__tw_n", "far__twan"] {
-        assert_eq!(code(&client.prompt(name)), "unknown_prompt", "{name}");
+        assert_eq!(code(&prompt(&mut client, name)), "unknown_prompt", "{name}");
     }
     // What is ours stays ours, and what nobody was shown nobody reads.
-    assert_eq!(client.read("workspace:///notes.txt")["result"]["contents"][0]["text"], "ours");
-    assert_ne!(client.read("toolgate://guide")["result"]["contents"][0]["text"], "theirs");
+    assert_eq!(read(&mut client, "workspace:///notes.txt")["result"]["contents"][0]["text"], "ours");
+    assert_ne!(read(&mut client, "toolgate://guide")["result"]["contents"][0]["text"], "theirs");
     for uri in ["file:///etc/passwd", "db://hidden", "db://poisoned", "db://anything"] {
-        assert_eq!(code(&client.read(uri)), "unknown_resource", "{uri}");
+        assert_eq!(code(&read(&mut client, uri)), "unknown_resource", "{uri}");
     }
 }
 
 #[test]
 fn what_a_prompt_or_a_resource_says_is_fenced_where_it_gives_orders() {
     let answers = with(with(plain(), "prompts/get", said(ORDER)), "resources/read", found(ORDER));
-    let town = Town::new().with("far", &server("legacy", answers));
-    let mut client = town.serve(Era::Old);
-    client.prompts();
-    let prompt = client.prompt("far__greet")["result"]["messages"][0]["content"]["text"].as_str().unwrap().to_owned();
-    let read = client.read("db://table")["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
+    let town = town().with("far", server("legacy", answers));
+    let mut client = town.serve(Era::Old, json!({}));
+    prompts(&mut client);
+    let prompt =
+        prompt(&mut client, "far__greet")["result"]["messages"][0]["content"]["text"].as_str().unwrap().to_owned();
+    let read = read(&mut client, "db://table")["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
     for text in [prompt, read] {
         assert!(text.starts_with("[toolgate ") && text.contains("data from `mcp:far` that gives orders"), "{text}");
     }
@@ -418,11 +247,11 @@ fn data_that_is_text_is_cleaned_and_data_with_orders_in_it_left_out() {
     let poisoned = [picture, ORDER.as_bytes(), b"\0\xff"].concat();
     let hidden = "plain \u{1b}]52;c;ZXZpbA==\u{7}words".to_owned();
     let contents = json!([file(ORDER.as_bytes()), file(hidden.as_bytes()), file(&poisoned), file(picture)]);
-    let town = Town::new()
-        .with("far", &server("legacy", with(plain(), "resources/read", json!({ "result": { "contents": contents } }))));
-    let mut client = town.serve(Era::Old);
-    client.resources();
-    let read = client.read("db://table")["result"]["contents"].clone();
+    let town = town()
+        .with("far", server("legacy", with(plain(), "resources/read", json!({ "result": { "contents": contents } }))));
+    let mut client = town.serve(Era::Old, json!({}));
+    resources(&mut client);
+    let read = read(&mut client, "db://table")["result"]["contents"].clone();
     let text = |at: usize| {
         String::from_utf8_lossy(&BASE64_STANDARD.decode(read[at]["blob"].as_str().unwrap()).unwrap()).into_owned()
     };
@@ -438,32 +267,34 @@ fn data_that_is_text_is_cleaned_and_data_with_orders_in_it_left_out() {
 #[test]
 fn what_the_policy_denies_is_neither_listed_nor_given() {
     let answers = with(with(plain(), "prompts/get", said("Hello")), "resources/read", found("one row"));
-    let town = Town::new().with("far", &server("modern", answers)).deny("far__resources/read");
-    let mut client = town.serve(Era::New);
-    assert_eq!((client.prompts(), client.resources()), (vec!["far__greet".to_owned()], Vec::new()));
-    assert_eq!(client.templates(), ["workspace:///{+path}"]);
-    assert_eq!(code(&client.read("db://table")), "unknown_resource");
+    let town = town().with("far", server("modern", answers)).rule(deny("far__resources/read"));
+    let mut client = town.serve(Era::New, json!({}));
+    assert_eq!((prompts(&mut client), resources(&mut client)), (vec!["far__greet".to_owned()], Vec::new()));
+    let templates = templates(&mut client);
+    assert_eq!(templates, ["workspace:///{+path}"]);
+    assert_eq!(code(&read(&mut client, "db://table")), "unknown_resource");
     // Whoever calls it by its name is told no, and that is recorded.
     let direct =
         client.ask("tools/call", json!({ "name": "far__resources/read", "arguments": { "uri": "db://table" } }));
     assert_eq!(direct["result"]["_meta"]["io.github.toolgate/outcome"]["code"], "not_permitted", "{direct}");
-    assert_eq!(town.recorded("far__resources/read")[0]["body"]["outcome"]["status"], "refused");
+    assert_eq!(recorded(&town, "far__resources/read")[0]["body"]["outcome"]["status"], "refused");
 
-    let town = Town { rules: Vec::new(), ..town }.deny("far__prompts/*");
-    let mut client = town.serve(Era::New);
-    assert_eq!((client.prompts(), client.resources()), (Vec::new(), vec!["db://table".to_owned()]));
-    assert_eq!(code(&client.prompt("far__greet")), "unknown_prompt");
+    let mut town = town;
+    town.rules = vec![deny("far__prompts/*")];
+    let mut client = town.serve(Era::New, json!({}));
+    assert_eq!((prompts(&mut client), resources(&mut client)), (Vec::new(), vec!["db://table".to_owned()]));
+    assert_eq!(code(&prompt(&mut client, "far__greet")), "unknown_prompt");
 }
 
 #[test]
 fn only_what_the_config_takes_from_a_server_is_there() {
     let answers = with(plain(), "resources/read", found("one row"));
     let offered = |offers: Value| {
-        let town = Town::new().with("far", &server("legacy", answers.clone())).set("far", "offers", offers);
-        let mut client = town.serve(Era::Old);
-        let tools = client.list("tools/list", "tools", "name");
+        let town = town().with("far", server("legacy", answers.clone())).set("far", "offers", offers);
+        let mut client = town.serve(Era::Old, json!({}));
+        let tools = client.tools();
         let tools: Vec<_> = tools.into_iter().filter(|name| name.starts_with("far__")).collect();
-        (tools.len(), client.prompts().len(), client.resources().len())
+        (tools.len(), prompts(&mut client).len(), resources(&mut client).len())
     };
     assert_eq!(offered(json!(["tools", "prompts", "resources"])), (2, 1, 1));
     assert_eq!(offered(json!(["tools"])), (2, 0, 0));
@@ -479,32 +310,32 @@ fn an_address_two_servers_claim_is_nobodys() {
         json!([{ "uri": "db://b", "name": "b" }]),
         json!([{ "uriTemplate": "kv://{key}", "name": "k" }]),
     );
-    let town = Town::new()
-        .with("one", &server("legacy", with(one, "resources/read", found("of one"))))
-        .with("two", &server("modern", with(two, "resources/read", found("of two"))));
-    let mut client = town.serve(Era::Old);
-    assert_eq!(client.resources(), ["db://a"]);
-    assert_eq!(code(&client.read("db://b")), "contested_resource");
-    assert_eq!(client.read("db://a")["result"]["contents"][0]["text"], "of one");
-    assert_eq!(client.read("kv://x")["result"]["contents"][0]["text"], "of two");
+    let town = town()
+        .with("one", server("legacy", with(one, "resources/read", found("of one"))))
+        .with("two", server("modern", with(two, "resources/read", found("of two"))));
+    let mut client = town.serve(Era::Old, json!({}));
+    assert_eq!(resources(&mut client), ["db://a"]);
+    assert_eq!(code(&read(&mut client, "db://b")), "contested_resource");
+    assert_eq!(read(&mut client, "db://a")["result"]["contents"][0]["text"], "of one");
+    assert_eq!(read(&mut client, "kv://x")["result"]["contents"][0]["text"], "of two");
 }
 
 #[test]
 fn a_list_that_goes_in_circles_is_no_list_and_takes_nothing_else_with_it() {
     let circles = json!({ "result": { "prompts": [{ "name": "greet" }], "nextCursor": "again" } });
-    let town = Town::new().with("far", &server("modern", with(plain(), "prompts/list", circles)));
-    let mut client = town.serve(Era::New);
-    assert_eq!((client.prompts(), client.resources()), (Vec::new(), vec!["db://table".to_owned()]));
-    assert!(client.work("far__work")["result"]["content"].is_array());
+    let town = town().with("far", server("modern", with(plain(), "prompts/list", circles)));
+    let mut client = town.serve(Era::New, json!({}));
+    assert_eq!((prompts(&mut client), resources(&mut client)), (Vec::new(), vec!["db://table".to_owned()]));
+    assert!(client.call("far__work", json!({}))["result"]["content"].is_array());
 }
 
 #[test]
 fn completions_are_asked_of_whose_prompt_or_template_it_is() {
     let values =
         json!({ "result": { "completion": { "values": ["$params_text", "\u{1b}[8mtwo"], "hasMore": false } } });
-    let town = Town::new().with("far", &server("legacy", with(plain(), "completion/complete", values)));
-    let mut client = town.serve(Era::Old);
-    client.prompts();
+    let town = town().with("far", server("legacy", with(plain(), "completion/complete", values)));
+    let mut client = town.serve(Era::Old, json!({}));
+    prompts(&mut client);
     let mut complete = |reference: Value| {
         let argument = json!({ "name": "who", "value": "y" });
         client.ask("completion/complete", json!({ "ref": reference, "argument": argument }))["result"]["completion"]["values"].clone()
@@ -515,7 +346,7 @@ fn completions_are_asked_of_whose_prompt_or_template_it_is() {
     assert!(template[0].as_str().unwrap().contains("db://row/{id}"), "{template}");
     assert_eq!(complete(json!({ "type": "ref/prompt", "name": "far__nothing" })), json!([]));
     assert_eq!(complete(json!({ "type": "ref/resource", "uri": "kv://{id}" })), json!([]));
-    assert_eq!(town.recorded("far__completion/complete").len(), 2);
+    assert_eq!(recorded(&town, "far__completion/complete").len(), 2);
 }
 
 fn remark(level: &str, data: &Value) -> Value {
@@ -540,10 +371,10 @@ fn remarks_come_to_whoever_made_the_call_from_the_level_they_asked_for() {
         { "result": { "content": [{ "type": "text", "text": "done" }] } },
     ]]);
     for server_era in ["legacy", "modern"] {
-        let town = Town::new().with("far", &server(server_era, json!({ "tools/call:work": work })));
+        let town = town().with("far", server(server_era, json!({ "tools/call:work": work })));
         for era in [Era::Old, Era::New] {
-            let mut client = town.serve(era);
-            client.work("far__work");
+            let mut client = town.serve(era, json!({}));
+            client.call("far__work", json!({}));
             assert_eq!(remarks(&client), [], "nobody asked for any");
             match era {
                 Era::Old => assert_eq!(client.ask("logging/setLevel", json!({ "level": "info" }))["result"], json!({})),
@@ -552,7 +383,7 @@ fn remarks_come_to_whoever_made_the_call_from_the_level_they_asked_for() {
                     client.meta["io.modelcontextprotocol/logLevel"] = "info".into();
                 }
             }
-            client.work("far__work");
+            client.call("far__work", json!({}));
             let heard = remarks(&client);
             assert_eq!(heard.len(), 2, "{heard:?}");
             assert_eq!(heard[0], ("info".to_owned(), json!({ "text": "plain words", "n": 7 })));
@@ -566,10 +397,10 @@ fn remarks_come_to_whoever_made_the_call_from_the_level_they_asked_for() {
 fn a_flood_of_remarks_is_cut_off() {
     let mut steps: Vec<Value> = (0..2_000).map(|at| remark("info", &json!(at))).collect();
     steps.push(json!({ "result": { "content": [] } }));
-    let town = Town::new().with("far", &server("legacy", json!({ "tools/call:work": [steps] })));
-    let mut client = town.serve(Era::Old);
+    let town = town().with("far", server("legacy", json!({ "tools/call:work": [steps] })));
+    let mut client = town.serve(Era::Old, json!({}));
     client.ask("logging/setLevel", json!({ "level": "debug" }));
-    client.work("far__work");
+    client.call("far__work", json!({}));
     let heard = remarks(&client).len();
     assert!((1..1_000).contains(&heard), "{heard}");
 }
@@ -577,12 +408,11 @@ fn a_flood_of_remarks_is_cut_off() {
 #[test]
 fn a_remark_that_could_be_about_two_calls_is_told_to_neither() {
     let work = json!([[{ "wait": 300 }, remark("error", &json!("whose?")), { "wait": 300 }, "echo"]]);
-    let town =
-        Town::new().with("far", &server("legacy", json!({ "tools/call:work": work, "tools/call:other": [["hang"]] })));
-    let mut client = town.serve(Era::Old);
+    let town = town().with("far", server("legacy", json!({ "tools/call:work": work, "tools/call:other": [["hang"]] })));
+    let mut client = town.serve(Era::Old, json!({}));
     client.ask("logging/setLevel", json!({ "level": "debug" }));
     client.send("tools/call", json!({ "name": "far__other", "arguments": {} }));
-    client.work("far__work");
+    client.call("far__work", json!({}));
     assert_eq!(remarks(&client), []);
 }
 
@@ -592,10 +422,10 @@ fn the_first_reports_of_progress_all_come_and_none_after_the_answer() {
     let work =
         json!([[report(1), report(2), report(2), report(1), report(3), { "result": { "content": [] } }, report(4)]]);
     for era in [Era::Old, Era::New] {
-        let town = Town::new().with("far", &server("legacy", json!({ "tools/call:work": work })));
-        let mut client = town.serve(era);
+        let town = town().with("far", server("legacy", json!({ "tools/call:work": work })));
+        let mut client = town.serve(era, json!({}));
         client.meta["progressToken"] = "mine".into();
-        client.work("far__work");
+        client.call("far__work", json!({}));
         client.ask("tools/list", json!({}));
         let reports = client.heard.iter().filter(|message| message["method"] == "notifications/progress");
         let done: Vec<&Value> = reports.map(|message| &message["params"]["progress"]).collect();
@@ -616,25 +446,25 @@ fn whoever_watches_an_address_hears_of_its_changes_and_of_no_others() {
     answers["resources/subscribe"] = json!([[{ "result": {} }]]);
     answers["resources/unsubscribe"] = json!([[{ "result": {} }]]);
     let told = |client: &mut Client, method: &str| {
-        let heard = client.work("far__other")["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        let heard = client.call("far__other", json!({}))["result"]["content"][0]["text"].as_str().unwrap().to_owned();
         heard.contains(&format!(r#""method":"{method}""#))
     };
 
-    let town = Town::new().with("far", &server("legacy", answers));
-    let mut client = town.serve(Era::Old);
-    client.resources();
+    let town = town().with("far", server("legacy", answers));
+    let mut client = town.serve(Era::Old, json!({}));
+    resources(&mut client);
     for nothing in ["workspace:///a", "toolgate://guide", "kv://nobody"] {
         assert_eq!(code(&client.ask("resources/subscribe", json!({ "uri": nothing }))), "not_watched", "{nothing}");
     }
     assert_eq!(client.ask("resources/subscribe", json!({ "uri": "db://table" }))["result"], json!({}));
     wait_until("the server is told", || told(&mut client, "resources/subscribe"));
-    client.work("far__work");
+    client.call("far__work", json!({}));
     assert_eq!(client.notice("notifications/resources/updated"), json!({ "uri": "db://table" }));
     assert!(!client.heard.iter().any(|message| message["params"]["uri"] == "db://row/other"));
     assert_eq!(client.ask("resources/unsubscribe", json!({ "uri": "db://table" }))["result"], json!({}));
     wait_until("the server is told", || told(&mut client, "resources/unsubscribe"));
     client.heard.clear();
-    client.work("far__work");
+    client.call("far__work", json!({}));
     client.ask("ping", json!({}));
     assert!(!client.heard.iter().any(|message| message["method"] == "notifications/resources/updated"));
 }
@@ -648,10 +478,9 @@ fn whoever_listens_hears_of_changes_of_lists_and_addresses() {
         [{ "result": { "prompts": [{ "name": "greet" }, { "name": "leave" }] } }],
     ]);
     answers["tools/call:work"] = json!([[changed, updated("db://table"), { "result": { "content": [] } }]]);
-    let town =
-        Town::new().with("far", &server("legacy", with(answers, "resources/subscribe", json!({ "result": {} }))));
-    let mut client = town.serve(Era::New);
-    assert_eq!(client.prompts(), ["far__greet"]);
+    let town = town().with("far", server("legacy", with(answers, "resources/subscribe", json!({ "result": {} }))));
+    let mut client = town.serve(Era::New, json!({}));
+    assert_eq!(prompts(&mut client), ["far__greet"]);
     let wanted = json!({ "promptsListChanged": true, "resourceSubscriptions": ["db://table", "workspace:///a"] });
     client.send("subscriptions/listen", json!({ "notifications": wanted }));
     let accepted = client.notice("notifications/subscriptions/acknowledged");
@@ -659,10 +488,10 @@ fn whoever_listens_hears_of_changes_of_lists_and_addresses() {
         accepted["notifications"],
         json!({ "promptsListChanged": true, "resourceSubscriptions": ["db://table"] })
     );
-    client.work("far__work");
+    client.call("far__work", json!({}));
     assert_eq!(client.notice("notifications/resources/updated")["uri"], "db://table");
     client.notice("notifications/prompts/list_changed");
-    assert_eq!(client.prompts(), ["far__greet", "far__leave"]);
+    assert_eq!(prompts(&mut client), ["far__greet", "far__leave"]);
 }
 
 #[test]
@@ -671,21 +500,21 @@ fn a_server_at_an_address_has_them_too() {
     answers["tools/call:work"] = json!([[remark("info", &json!("working")), { "result": { "content": [] } }]]);
     for era in ["legacy", "modern"] {
         let hostile = Hostile::start(server(era, answers.clone()));
-        let town = Town::new().at("far", &hostile);
-        let mut client = town.serve(Era::New);
+        let town = town().at("far", &hostile);
+        let mut client = town.serve(Era::New, json!({}));
         assert_eq!(
-            (client.prompts(), client.resources()),
+            (prompts(&mut client), resources(&mut client)),
             (vec!["far__greet".to_owned()], vec!["db://table".to_owned()])
         );
-        assert_eq!(client.prompt("far__greet")["result"]["messages"][0]["content"]["text"], "Hello");
-        assert_eq!(client.read("db://row/1")["result"]["contents"][0]["text"], "one row");
+        assert_eq!(prompt(&mut client, "far__greet")["result"]["messages"][0]["content"]["text"], "Hello");
+        assert_eq!(read(&mut client, "db://row/1")["result"]["contents"][0]["text"], "one row");
         if era == "modern" {
             let read =
                 hostile.heard().into_iter().find(|visit| visit["message"]["method"] == "resources/read").unwrap();
             assert_eq!(read["headers"]["mcp-name"], "db://row/1", "{read}");
         }
         client.meta["io.modelcontextprotocol/logLevel"] = "info".into();
-        client.work("far__work");
+        client.call("far__work", json!({}));
         assert_eq!(remarks(&client), [("info".to_owned(), json!("working"))]);
     }
 }
@@ -701,9 +530,9 @@ fn a_server_at_an_address_is_listened_to() {
     answers["tools/call:work"] = json!([[updated("db://table"), { "result": { "content": [] } }]]);
     for era in ["legacy", "modern"] {
         let hostile = Hostile::start(server(era, answers.clone()));
-        let town = Town::new().at("far", &hostile);
-        let mut client = town.serve(Era::Old);
-        assert_eq!(client.prompts(), ["far__greet"]);
+        let town = town().at("far", &hostile);
+        let mut client = town.serve(Era::Old, json!({}));
+        assert_eq!(prompts(&mut client), ["far__greet"]);
         let is_heard = |what: &str| {
             let visits = hostile.heard();
             visits.iter().any(|it| it["visit"] == what || it["message"]["params"]["notifications"].get(what).is_some())
@@ -712,7 +541,7 @@ fn a_server_at_an_address_is_listened_to() {
         wait_until("somebody listens", || is_heard(listens));
         // Before anybody would have asked again.
         let until = Instant::now() + Duration::from_secs(40);
-        while client.prompts() != ["far__greet", "far__leave"] {
+        while prompts(&mut client) != ["far__greet", "far__leave"] {
             assert!(Instant::now() < until, "the change was not heard");
             hostile.changed();
             thread::sleep(Duration::from_millis(100));
@@ -723,17 +552,7 @@ fn a_server_at_an_address_is_listened_to() {
             "legacy" => wait_until("it is watched", || hostile.heard().iter().any(subscribed)),
             _ => wait_until("it is watched", || is_heard("resourceSubscriptions")),
         }
-        client.work("far__work");
+        client.call("far__work", json!({}));
         assert_eq!(client.notice("notifications/resources/updated"), json!({ "uri": "db://table" }));
-    }
-}
-
-/// Looks until it is so, or fails the test.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < until, "not within a minute: {what}");
-        thread::sleep(Duration::from_millis(50));
     }
 }

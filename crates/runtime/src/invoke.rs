@@ -254,7 +254,8 @@ fn admit_and_clean(
     let data = if entry.relayed { relay::take_data(&mut output.structured) } else { Vec::new() };
     let (output, told_secrets) = without_secrets(output, house.connections.broker());
     admit_output(entry, &output)?;
-    let from = (!entry.tool.def.needs.is_nothing()).then_some(source);
+    // What a tool makes of the caller's own words alone is the caller's; whatever somebody else gives is theirs.
+    let from = (!entry.tool.def.needs.is_nothing() || entry.origin.is_some()).then_some(source);
     trip.tool_failed = entry.relayed && relay::is_error(&output.structured);
     let mut cleaned = clean(output, &entry.tool.def.caps, from, &house.redactor);
     let credentials = told_secrets || cleaned.findings.iter().any(|it| it.kind == owasp::Kind::Secret.as_str());

@@ -18,7 +18,7 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// The call, which is known to be on the road until it has ended. Closing the road cancels it.
-    pub(crate) fn joined<T: Send>(
+    pub(crate) fn joined<T: Send + 'static>(
         &self,
         mut call: BoxFuture<'static, T>,
         cancel: CancellationToken,
@@ -37,7 +37,7 @@ impl Traffic {
     /// Sends a call down the road by itself: it goes to its end also where nobody waits for it.
     pub(crate) fn send<F>(&self, call: F, cancel: CancellationToken) -> JoinHandle<F::Output>
     where
-        F: Future<Output: Send> + Send + 'static,
+        F: Future<Output: Send + 'static> + Send + 'static,
     {
         tokio::spawn(self.joined(Box::pin(call), cancel))
     }

@@ -148,7 +148,7 @@ impl Imported {
             description: Cow::Owned(description),
             action: self.terms.action.clone(),
             safety,
-            needs: Needs { network: Network::Fenced, ..Needs::NOTHING },
+            needs: Needs { network: if only_looks { Network::None } else { Network::Fenced }, ..Needs::NOTHING },
             permission,
             timeout: self.timeout,
             input_schema: input_schema.clone(),
