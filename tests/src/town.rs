@@ -121,7 +121,9 @@ impl Town {
         let terms = json!({ "action": "external_data:request", "safety": "network" });
         let tools: BTreeMap<&str, &Value> = self.tools.iter().map(|name| (&**name, &terms)).collect();
         let mut servers = self.servers.clone();
-        servers.values_mut().for_each(|server| server["tools"] = json!(tools));
+        for server in servers.values_mut().filter_map(Value::as_object_mut) {
+            server.entry("tools").or_insert_with(|| json!(tools));
+        }
         let families: Vec<String> = servers.keys().map(|name| format!("{name}__*")).collect();
         let mut settings = self.settings.clone();
         let mut rules = self.rules.clone();

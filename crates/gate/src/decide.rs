@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolgate_contract::{
-    ActionType, Decided, Effect, EffectKind, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef,
-    Verdict,
+    ActionType, Category, Decided, Effect, EffectKind, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine,
+    ToolDef, Verdict,
 };
 use toolgate_guard::shell::policy::Judgement;
 
@@ -298,13 +298,14 @@ fn level_permits(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Optio
         let text = format!("level `{level}` permits category `{}`", request.def.category);
         return Some(reason("level", text, source));
     }
-    // A function of its input is not worth a right; but a custom agent has only what its lists name.
-    (request.def.needs.is_nothing() && request.class() == SafetyClass::Read && !rights.categories.is_empty()).then(
-        || {
-            let text = format!("level `{level}` permits tools that read nothing and touch nothing");
-            reason("level", text, &agent.level.source)
-        },
-    )
+    // A function of its input is not worth a right; but a custom agent has only what its lists name, and what somebody
+    // else's program makes of an input is not known to be one.
+    let touches_nothing = request.def.needs.is_nothing() && request.class() == SafetyClass::Read;
+    let is_ours = request.def.category != Category::Mcp;
+    (touches_nothing && is_ours && !rights.categories.is_empty()).then(|| {
+        let text = format!("level `{level}` permits tools that read nothing and touch nothing");
+        reason("level", text, &agent.level.source)
+    })
 }
 
 fn nothing_speaks(agent: &Agent, request: &Request<'_>) -> Reason {
