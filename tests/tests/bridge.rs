@@ -91,7 +91,7 @@ fn a_call_is_a_look_where_the_operator_says_so_and_the_room_has_no_way_out() {
     check(json!({ "workspace": null }), true);
     check(json!({ "workspace": null, "access": "write" }), false);
     check(json!({ "allowed_hosts": ["example.com:443"] }), false);
-    // It is a right like any other: a look that no rule allows is refused.
+    // It is a right like any other.
     let mut town = town().with("far", json!({ "tools": [[tool("repeat")]] })).set("far", "tools", look);
     town.rules.push(json!({ "id": "none", "verdict": "deny", "tools": ["far__*"], "because": "it is tried" }));
     town.call("far__repeat", &json!({})).refused("not_permitted");

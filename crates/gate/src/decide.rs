@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolgate_contract::{
-    ActionType, Category, Decided, Effect, EffectKind, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine,
-    ToolDef, Verdict,
+    ActionType, Decided, Effect, EffectKind, Level, Needs, Permission, Reason, Risk, SafetyClass, SourceLine, ToolDef,
+    Verdict,
 };
 use toolgate_guard::shell::policy::Judgement;
 
@@ -19,6 +19,8 @@ use crate::{
 pub struct Request<'a> {
     /// The tool.
     pub def: &'a ToolDef,
+    /// Whether it is the tool of somebody else's program.
+    pub foreign: bool,
     /// The tool's own word on who may call it, as it was read when the tool was registered; none to read it now.
     pub word: Option<&'a Word>,
     /// What the call amounts to.
@@ -48,6 +50,7 @@ impl<'a> Request<'a> {
     pub fn of(def: &'a ToolDef) -> Self {
         Self {
             def,
+            foreign: false,
             word: None,
             action: &def.action,
             effects: &[],
@@ -301,8 +304,7 @@ fn level_permits(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Optio
     // A function of its input is not worth a right; but a custom agent has only what its lists name, and what somebody
     // else's program makes of an input is not known to be one.
     let touches_nothing = request.def.needs.is_nothing() && request.class() == SafetyClass::Read;
-    let is_ours = request.def.category != Category::Mcp;
-    (touches_nothing && is_ours && !rights.categories.is_empty()).then(|| {
+    (touches_nothing && !request.foreign && !rights.categories.is_empty()).then(|| {
         let text = format!("level `{level}` permits tools that read nothing and touch nothing");
         reason("level", text, &agent.level.source)
     })

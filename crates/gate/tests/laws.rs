@@ -135,6 +135,26 @@ fn where_nothing_speaks_the_answer_is_no() {
     }
 }
 
+/// What somebody else's program makes of an input is not known to be a function of it.
+#[test]
+fn a_tool_of_others_that_touches_nothing_wants_a_right_like_any_other() {
+    let policy = Policy::built_in();
+    for level in Level::ALL {
+        let def = ToolDef {
+            category: Category::Mcp,
+            needs: Needs::NOTHING,
+            ..tool(&ActionType::CodeRead, SafetyClass::Read)
+        };
+        let verdict = |foreign: bool| {
+            let request = Request { foreign, arguments: Some(&serde_json::Value::Null), ..Request::of(&def) };
+            decide(&policy, &agent(*level), &request).decided().verdict
+        };
+        let by_category = policy.levels.get(level).is_some_and(|rights| rights.categories.contains_key(&Category::Mcp));
+        assert_eq!(verdict(true) == Verdict::Deny, !by_category, "{level}");
+        assert_eq!(verdict(false) == Verdict::Deny, *level == Level::Custom, "{level}");
+    }
+}
+
 #[test]
 fn a_tool_that_touches_nothing_is_for_every_level_but_custom() {
     let def = ToolDef {

@@ -212,7 +212,7 @@ impl House {
         decide(
             self.policy(),
             self.standing(agent, def.category),
-            &Request { risk, word: Some(&entry.word), ..Request::of(def) },
+            &Request { risk, foreign: entry.origin.is_some(), word: Some(&entry.word), ..Request::of(def) },
         )
     }
 

@@ -367,6 +367,7 @@ impl Meaning {
     ) -> Request<'a> {
         Request {
             def: &entry.tool.def,
+            foreign: entry.origin.is_some(),
             word: Some(&entry.word),
             action: &self.action,
             effects: &self.effects,
