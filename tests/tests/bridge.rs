@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use std::{collections::BTreeMap, fs, thread, time::Duration};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, thread, time::Duration};
 
 use serde_json::{Value, json};
 use toolgate_tests::{
@@ -95,6 +95,21 @@ fn a_call_is_a_look_where_the_operator_says_so_and_the_room_has_no_way_out() {
     let mut town = town().with("far", json!({ "tools": [[tool("repeat")]] })).set("far", "tools", look);
     town.rules.push(json!({ "id": "none", "verdict": "deny", "tools": ["far__*"], "because": "it is tried" }));
     town.call("far__repeat", &json!({})).refused("not_permitted");
+}
+
+/// A program that opens its streams again by their names finds them, as it would outside of a room.
+#[test]
+fn a_server_may_open_its_streams_again() {
+    let town = town().with("far", json!({ "tools": [[tool("repeat")]] }));
+    let words: Vec<String> = std::iter::once(&town.servers["far"]["command"])
+        .chain(town.servers["far"]["args"].as_array().unwrap())
+        .map(|word| format!("'{}'", word.as_str().unwrap()))
+        .collect();
+    let script = town.bin().join("again");
+    fs::write(&script, format!("#!/bin/sh\nexec {} < /dev/stdin > /dev/stdout\n", words.join(" "))).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let town = town.set("far", "command", json!(script)).set("far", "args", json!([]));
+    assert_eq!(text(&town.call("far__repeat", &json!({ "a": 1 })).done()), r#"{"a":1}"#);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     io::{self, PipeReader, PipeWriter},
+    os::fd::AsFd as _,
     path::PathBuf,
     sync::{
         Arc,
@@ -15,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::fs::Mode;
 use tokio::sync::oneshot;
 use toolgate_contract::{Ending, Fault, Files, Job, JobLimits, Needs, Network, Ran};
 use toolgate_gate::{Permit, Policy};
@@ -159,6 +161,11 @@ fn needs(program: &Program) -> Needs {
 fn start(name: &str, lease: Lease, permit: Permit, job: Job) -> io::Result<Companion> {
     let (stdin, input) = io::pipe()?;
     let (output, said) = io::pipe()?;
+    // Its user is another one than ours, and many programs open their streams again, by `/dev/stdin` or to wait on them
+    // without a thread. Nobody outside of its room finds them by a name.
+    for theirs in [stdin.as_fd(), said.as_fd()] {
+        rustix::fs::fchmod(theirs, Mode::RUSR | Mode::WUSR | Mode::ROTH | Mode::WOTH)?;
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let (tell, ended) = oneshot::channel();
     let life = Life { stop: stop.clone(), ended };
