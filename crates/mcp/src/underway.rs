@@ -328,3 +328,29 @@ impl UnderWay {
         Self { ended, rounds, open: None, reports: Reports::default(), lacks: Arc::default(), cancel }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::present::tests::outcome;
+
+    #[tokio::test]
+    async fn a_call_that_waits_goes_on_where_nobody_listens_and_ends_with_whoever_could() {
+        let (tell, told) = oneshot::channel();
+        let works = async move {
+            let _ = tell.send(());
+            outcome()
+        };
+        let call = UnderWay::staged(works, CancellationToken::new()).alone_for_now();
+        told.await.unwrap();
+        drop(call);
+
+        let (held, dropped) = oneshot::channel::<()>();
+        let hangs = async move {
+            let _held = held;
+            pending().await
+        };
+        drop(UnderWay::staged(hangs, CancellationToken::new()).alone_for_now());
+        assert!(dropped.await.is_err());
+    }
+}
