@@ -490,8 +490,12 @@ fn whoever_listens_hears_of_changes_of_lists_and_addresses() {
     );
     client.call("far__work", json!({}));
     assert_eq!(client.notice("notifications/resources/updated")["uri"], "db://table");
-    client.notice("notifications/prompts/list_changed");
-    assert_eq!(prompts(&mut client), ["far__greet", "far__leave"]);
+    // That the server came at all may be told late, and is the first notice then.
+    let told = (0..2).any(|_| {
+        client.notice("notifications/prompts/list_changed");
+        prompts(&mut client) == ["far__greet", "far__leave"]
+    });
+    assert!(told);
 }
 
 #[test]
