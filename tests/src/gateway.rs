@@ -71,7 +71,9 @@ impl Served {
     /// One request of the new era, by whom this token is of, whose client can do this. The answer is yet to be read.
     pub fn post(&self, token: &str, can: &Value, method: &str, mut params: Value) -> TcpStream {
         let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default().to_owned();
-        params["_meta"] = meta(can);
+        for (key, value) in meta(can).as_object().into_iter().flatten() {
+            params["_meta"][key] = value.clone();
+        }
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         // What comes back for the older version comes in one piece.
         let head = format!(

@@ -76,18 +76,22 @@ fn addressed<'a>(shared: &'a Shared, request: &Request) -> Option<&'a Site> {
 }
 
 fn dress(headers: &mut HeaderMap) {
-    let set = [
-        ("content-security-policy", POLICY),
-        ("x-content-type-options", "nosniff"),
-        ("x-frame-options", "DENY"),
+    const SET: [(HeaderName, HeaderValue); 7] = [
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
         // With `no-referrer` a browser would send `Origin: null` with our own forms.
-        ("referrer-policy", "same-origin"),
-        ("cross-origin-opener-policy", "same-origin"),
-        ("cross-origin-resource-policy", "same-origin"),
-        ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+        (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+        (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+        (
+            HeaderName::from_static("permissions-policy"),
+            HeaderValue::from_static("camera=(), geolocation=(), microphone=()"),
+        ),
     ];
-    for (name, value) in set {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    headers.reserve(SET.len() + 1);
+    for (name, value) in SET {
+        headers.insert(name, value);
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }

@@ -4,6 +4,8 @@
 //! effects, or one that never got to run, leaves its end alone. An intent without an end is a finding: the runtime
 //! died in between, and nobody can say how far the effect got.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -120,7 +122,7 @@ pub struct End {
     /// The call.
     pub record: Record,
     /// The answer, cleaned.
-    pub outcome: Outcome,
+    pub outcome: Arc<Outcome>,
     /// The raw result; none where the answer shows all of it.
     pub raw: Option<Raw>,
     /// An intent was written for this call.

@@ -5,6 +5,7 @@
 //! turn out not to be in order is put together again when it ends.
 
 use std::{
+    cell::Cell,
     cmp::Ordering,
     io::{self, Write},
     mem,
@@ -16,16 +17,22 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
 /// The canonical spelling of a value. Not-a-number has no spelling in JSON and becomes null.
 pub(crate) fn spell(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    // Room for what most records take, so that it is asked for once.
-    let mut speller = Speller {
-        out: Vec::with_capacity(1024),
-        objects: Vec::with_capacity(8),
-        members: Vec::with_capacity(32),
-        ..Speller::default()
-    };
+    thread_local! {
+        /// What spelled the last value here: its buffers have the room that most records take.
+        static LAST: Cell<Speller> = Cell::default();
+    }
+    let mut speller = LAST.take();
     value.serialize(&mut Serializer::with_formatter(io::sink(), &mut speller))?;
-    Ok(speller.out)
+    let spelled = speller.out.clone();
+    if spelled.len() <= KEPT {
+        speller.out.clear();
+        LAST.set(speller);
+    }
+    Ok(spelled)
 }
+
+/// How much of a buffer is kept for the next value.
+const KEPT: usize = 16 * 1024;
 
 /// Integers a double holds exactly. Beyond them RFC 8785 spells the nearest double.
 const EXACT: u64 = 1 << 53;

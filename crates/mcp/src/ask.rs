@@ -17,16 +17,21 @@ use std::{
 
 use rmcp::{
     ErrorData, RoleServer,
-    model::{ElicitRequest, ErrorCode, ProtocolVersion, ServerRequest},
-    service::{Peer, RequestContext},
+    model::{ElicitRequest, ErrorCode, ServerRequest},
+    service::Peer,
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use toolgate_contract::{Answer, Approval, ApprovalId, ApprovalState, Digest, Fault, Person, Question};
 use toolgate_guard::shell::ir::visible;
 use toolgate_runtime::approvals::Approvals;
 
-use crate::{message::told, underway::UnderWay};
+use crate::{
+    message::told,
+    underway::UnderWay,
+    visit::{Era, Visit},
+};
 
 /// How long an answer may take.
 const LIFE: Duration = Duration::from_secs(15 * 60);
@@ -40,26 +45,26 @@ const LONGEST: usize = 8 * 1024;
 pub(crate) const QUESTION: &str = "approval";
 
 /// How the person at a client can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// With a request, while the call waits.
-    Request,
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way<'a> {
+    /// With a request to it, while the call waits.
+    Request(&'a Peer<RoleServer>),
     /// With an answer to the call, which then comes again.
     Round,
 }
 
-impl Way {
-    /// How clients of this revision are asked.
-    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
-        let is_modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        if is_modern { Self::Round } else { Self::Request }
+impl<'a> Way<'a> {
+    /// How clients of this era are asked.
+    pub(crate) fn of(visit: &'a Visit) -> Self {
+        match &visit.era {
+            Era::Sessions(peer) => Self::Request(peer),
+            Era::Stateless(_) => Self::Round,
+        }
     }
 
     /// The same, where the client can show a form to the person.
-    pub(crate) fn with_forms(context: &RequestContext<RoleServer>) -> Option<Self> {
-        let can = context.client_capabilities()?.elicitation?;
-        // A client that names no kind has forms: the first revision knew nothing else.
-        (can.form.is_some() || can.url.is_none()).then(|| Self::of(context))
+    pub(crate) fn with_forms(visit: &'a Visit) -> Option<Self> {
+        visit.can.forms.then(|| Self::of(visit))
     }
 }
 
@@ -140,7 +145,7 @@ fn text(question: &Question) -> String {
 /// Asks while the call waits. Somebody else may answer first, and the call may end: then there is nothing to say.
 pub(crate) async fn ask(
     peer: &Peer<RoleServer>,
-    context: &RequestContext<RoleServer>,
+    cancel: &CancellationToken,
     approvals: &Approvals,
     approval: &ApprovalId,
     form: Value,
@@ -156,7 +161,7 @@ pub(crate) async fn ask(
                 Ok(result) => Said::read(serde_json::to_value(result).ok().as_ref()),
                 Err(_) => Said::Nothing,
             },
-            () = context.ct.cancelled() => return Said::Nothing,
+            () = cancel.cancelled() => return Said::Nothing,
             () = &mut late => return Said::Nothing,
             _ = changes.changed() => {
                 let is_open = |now: &Approval| now.state == ApprovalState::Waiting;
@@ -253,8 +258,6 @@ fn make_room(tickets: &mut HashMap<String, Ticket>, most: usize, is_one: impl Fn
 #[cfg(test)]
 mod tests {
     use std::{future::pending, sync::Arc};
-
-    use tokio_util::sync::CancellationToken;
 
     use super::*;
 

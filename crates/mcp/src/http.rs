@@ -15,19 +15,22 @@ use axum::{
     Router,
     body::{Body, HttpBody as _, to_bytes},
     extract::{Extension, Request, State},
-    http::{HeaderMap, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use http_body_util::BodyExt as _;
 use memchr::memmem;
 use rmcp::{
     ServerHandler,
-    model::{ClientRequest, ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage, JsonRpcRequest, ProtocolVersion, RequestId,
+        ServerJsonRpcMessage,
+    },
     transport::{StreamableHttpServerConfig, StreamableHttpService},
 };
 use serde_json::json;
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
@@ -39,6 +42,7 @@ use crate::{
     relay,
     server::{Server, Shared},
     session::Sessions,
+    visit::{PlainCall, VERSION},
 };
 
 /// Bytes of one request.
@@ -48,10 +52,10 @@ const MOST_AT_ONCE: usize = 256;
 /// How often somebody looks for sessions that are over.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// Where a request of the stateless era names its revision.
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Where a session of an older revision is named.
 const SESSION: &str = "mcp-session-id";
+/// What bodies are of.
+const JSON: &str = "application/json";
 
 /// MCP over HTTP, until it is told to stop.
 ///
@@ -92,7 +96,8 @@ impl Agents {
         // A token outlives the agent it was made for; only those the config names get a door.
         self.edge.runtime.definitions(&agent)?;
         let shared = Shared::new(self.edge.clone(), agent.clone());
-        Ok(self.doors.of(agent, move || Server::new(shared.clone())))
+        let plain = Arc::new(Server::new(shared.clone()));
+        Ok(self.doors.of(agent, Some(plain), move || Server::new(shared.clone())))
     }
 }
 
@@ -149,9 +154,15 @@ where
         self.doors().get(who).cloned()
     }
 
-    /// Their door; `make` makes what they speak to there, once for each session or request.
-    pub(crate) fn of(&self, who: K, make: impl Fn() -> S + Send + Sync + 'static) -> Arc<Door<S>> {
-        self.doors().entry(who).or_insert_with(|| Arc::new(Door::new(&self.0.stop, make))).clone()
+    /// Their door; `make` makes what they speak to there, once for each session or request, and `plain` takes the calls that
+    /// need nothing of the SDK.
+    pub(crate) fn of(
+        &self,
+        who: K,
+        plain: Option<Arc<Server>>,
+        make: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Arc<Door<S>> {
+        self.doors().entry(who).or_insert_with(|| Arc::new(Door::new(&self.0.stop, plain, make))).clone()
     }
 
     fn all(&self) -> Vec<Arc<Door<S>>> {
@@ -167,11 +178,12 @@ where
 pub(crate) struct Door<S> {
     service: StreamableHttpService<S, Sessions>,
     sessions: Arc<Sessions>,
+    plain: Option<Arc<Server>>,
     slots: Arc<Semaphore>,
 }
 
 impl<S: ServerHandler> Door<S> {
-    fn new(stop: &CancellationToken, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
+    fn new(stop: &CancellationToken, plain: Option<Arc<Server>>, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
         let sessions = Arc::new(Sessions::new());
         // Who may ask, and under which name, was settled by whoever mounted this.
         let config = StreamableHttpServerConfig::default()
@@ -180,7 +192,7 @@ impl<S: ServerHandler> Door<S> {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(stop.child_token());
         let service = StreamableHttpService::new(move || Ok(make()), sessions.clone(), config);
-        Self { service, sessions, slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Self { service, sessions, plain, slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
     }
 
     pub(crate) async fn answer(&self, request: Request) -> Response {
@@ -189,12 +201,16 @@ impl<S: ServerHandler> Door<S> {
             let fault = Fault::refused("too_many_at_once", message, "Wait for one of them, then try again.");
             return told(StatusCode::TOO_MANY_REQUESTS, &fault);
         };
-        let response = match *request.method() {
-            Method::POST => self.post(request).await,
+        match *request.method() {
+            Method::POST => self.post(request, slot).await,
             Method::DELETE => self.delete(request).await,
-            _ => self.service.handle(request).await.map(Body::new),
-        };
-        let (parts, body) = response.into_parts();
+            _ => self.pass_on(request, slot).await,
+        }
+    }
+
+    /// Has the SDK answer it.
+    async fn pass_on(&self, request: Request, slot: OwnedSemaphorePermit) -> Response {
+        let (parts, body) = self.service.handle(request).await.map(Body::new).into_parts();
         let body = match body.size_hint().exact() {
             // It is all there, and nobody is waited for.
             Some(_) => Body::from(relay::unpacked_bytes(to_bytes(body, usize::MAX).await.unwrap_or_default())),
@@ -207,7 +223,7 @@ impl<S: ServerHandler> Door<S> {
         Response::from_parts(parts, body)
     }
 
-    async fn post(&self, request: Request) -> Response {
+    async fn post(&self, request: Request, slot: OwnedSemaphorePermit) -> Response {
         let (parts, body) = request.into_parts();
         let Ok(bytes) = to_bytes(body, MAX_BODY).await else {
             let fault = Fault::failed("too_large", format!("the body has more than {MAX_BODY} bytes"), "Send less.");
@@ -222,12 +238,18 @@ impl<S: ServerHandler> Door<S> {
             let reply = ServerJsonRpcMessage::error(message::told(ErrorCode::METHOD_NOT_FOUND, fault), Some(id));
             return json_answer(StatusCode::NOT_FOUND, &json!(reply));
         }
-        let message = match message::read(&bytes) {
+        let mut message = match message::read(&bytes) {
             Ok(Some(message)) => message,
             Ok(None) if bytes.trim_ascii().is_empty() => return refused(Refusal::empty()),
             Ok(None) => return StatusCode::ACCEPTED.into_response(),
             Err(refusal) => return refused(refusal),
         };
+        if let Some(server) = self.plain.as_ref().filter(|server| is_plain(&parts.headers, &message, server)) {
+            match PlainCall::of(message, None, CancellationToken::new) {
+                Ok(call) => return reply(server, call).await,
+                Err(other) => message = other,
+            }
+        }
         if let JsonRpcMessage::Request(request) = &message {
             if session(&parts.headers).is_some_and(|session| self.sessions.is_under_way(session, &request.id)) {
                 return refused(Refusal::id_in_use(request.id.clone()));
@@ -243,11 +265,8 @@ impl<S: ServerHandler> Door<S> {
             }
         }
         match serde_json::to_vec(&message) {
-            Ok(read) => self.service.handle(Request::from_parts(parts, Body::from(read))).await.map(Body::new),
-            Err(error) => {
-                let fault = Fault::failed("mcp_failed", error.to_string(), "Report it as a bug.");
-                told(StatusCode::INTERNAL_SERVER_ERROR, &fault)
-            }
+            Ok(read) => self.pass_on(Request::from_parts(parts, Body::from(read)), slot).await,
+            Err(error) => failed(&error),
         }
     }
 
@@ -261,6 +280,51 @@ impl<S: ServerHandler> Door<S> {
         }
         response.map(Body::new)
     }
+}
+
+/// Are these the headers of a call of the stateless era, as it comes from every client, and do they say what it says? Whatever
+/// else they are, the SDK knows whether they will do.
+fn is_plain(headers: &HeaderMap, message: &ClientJsonRpcMessage, server: &Server) -> bool {
+    let JsonRpcMessage::Request(JsonRpcRequest { request: ClientRequest::CallToolRequest(call), .. }) = message else {
+        return false;
+    };
+    let name = &*call.params.name;
+    let says = |header: &str, value: &str| {
+        let mut values = headers.get_all(header).iter();
+        values.next().is_some_and(|said| said == value) && values.next().is_none()
+    };
+    let has = |header: HeaderName, word: &str| {
+        headers.get(header).and_then(|said| said.to_str().ok()).is_some_and(|said| said.contains(word))
+    };
+    says("mcp-protocol-version", ProtocolVersion::V_2026_07_28.as_str())
+        && says("mcp-method", "tools/call")
+        && says("mcp-name", name)
+        && headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == JSON)
+        && has(header::ACCEPT, JSON)
+        && has(header::ACCEPT, "text/event-stream")
+        && session(headers).is_none()
+        && !server.is_mirrored(name)
+}
+
+/// Answers a call that needs nothing of the SDK. Where its client leaves, it is cancelled.
+async fn reply(server: &Server, call: PlainCall) -> Response {
+    let _gone = call.visit.cancel.clone().drop_guard();
+    let reply = server.reply(call).await;
+    let lacks = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
+    let status = match &reply {
+        JsonRpcMessage::Error(error) if error.error.code == lacks => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    let mut written = Vec::with_capacity(1024);
+    match relay::write(&reply, &mut written) {
+        Ok(()) => (status, [(header::CONTENT_TYPE, JSON)], written).into_response(),
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &serde_json::Error) -> Response {
+    let fault = Fault::failed("mcp_failed", error.to_string(), "Report it as a bug.");
+    told(StatusCode::INTERNAL_SERVER_ERROR, &fault)
 }
 
 /// The id of a greeting that says of itself that it is of the era without greetings; none for any other request.
@@ -288,5 +352,5 @@ pub(crate) fn told(status: StatusCode, fault: &Fault) -> Response {
 }
 
 fn json_answer(status: StatusCode, value: &serde_json::Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+    (status, [(header::CONTENT_TYPE, JSON)], value.to_string()).into_response()
 }

@@ -27,10 +27,12 @@ mod server;
 mod session;
 mod tasks;
 mod underway;
+mod visit;
 
 use std::{
     io::{stdin, stdout},
     os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
 };
 
 use rmcp::{
@@ -121,21 +123,17 @@ where
     let runtime = edge.runtime.clone();
     runtime.definitions(&agent)?;
     let closing = CancellationToken::new();
-    let lines = Lines::new(read, write, closing.clone());
+    let server = Arc::new(Server::new(Shared::new(edge, agent.clone())));
+    let lines = Lines::new(read, write, server.clone(), closing.clone());
     let wire = lines.wire();
-    let shared = Shared::new(edge, agent.clone());
-    let server = Server::new(shared.clone());
-    let quit = match serve_server_with_ct(server, lines, closing).await {
-        Ok(service) => {
-            let quit = service.waiting().await;
-            shared.leave().await;
-            runtime.agent_left(&agent);
-            quit?
-        }
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => QuitReason::Closed,
-        Err(error) => return Err(wire.failure().map_or_else(|| ServeError::Handshake(Box::new(error)), Into::into)),
+    let served = match serve_server_with_ct(server.clone(), lines, closing).await {
+        Ok(service) => service.waiting().await.map_err(Into::into),
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(QuitReason::Closed),
+        Err(error) => Err(ServeError::Handshake(Box::new(error))),
     };
-    match (wire.failure(), quit) {
+    server.leave().await;
+    runtime.agent_left(&agent);
+    match (wire.failure(), served?) {
         (Some(failure), _) => Err(failure.into()),
         (None, QuitReason::JoinError(error)) => Err(error.into()),
         (None, _) => Ok(()),

@@ -5,7 +5,7 @@
 //! answers that are ready together are written together; and nothing but messages is ever written.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, hash_map::Entry},
     fmt,
     io::{self, ErrorKind},
     mem,
@@ -28,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     message::{self, Refusal},
     relay,
+    server::Server,
+    visit::PlainCall,
 };
 
 /// Bytes of one line, its end included.
@@ -48,8 +50,9 @@ pub(crate) struct Lines<R, W> {
     line: Vec<u8>,
     /// The current line was too long and has been refused; the rest of it is thrown away.
     skipping: bool,
-    /// A request has come. The SDK gives up a connection that anything else opens.
+    /// The SDK has got a request. It gives up a connection that anything else opens.
     opened: bool,
+    server: Arc<Server>,
     /// The input is over, and this is when calls under way are cancelled.
     deadline: Option<Instant>,
     wire: Arc<Wire<W>>,
@@ -61,7 +64,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     /// Cancels `closing` when the client is gone.
-    pub(crate) fn new(read: R, write: W, closing: CancellationToken) -> Self {
+    pub(crate) fn new(read: R, write: W, server: Arc<Server>, closing: CancellationToken) -> Self {
         let out = Out { write, bytes: Vec::new(), written: 0 };
         let wire = Wire {
             waiting: Mutex::default(),
@@ -75,6 +78,7 @@ where
             line: Vec::new(),
             skipping: false,
             opened: false,
+            server,
             deadline: None,
             wire: Arc::new(wire),
         }
@@ -128,19 +132,21 @@ where
     /// Keeps count of the calls under way.
     fn admit(&mut self, message: ClientJsonRpcMessage) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
         match &message {
-            JsonRpcMessage::Request(request) => {
-                if !self.wire.waiting().calls.insert(request.id.clone()) {
-                    return Err(Refusal::id_in_use(request.id.clone()));
-                }
-                self.opened = true;
-            }
+            JsonRpcMessage::Request(request) => match self.wire.waiting().calls.entry(request.id.clone()) {
+                Entry::Occupied(_) => return Err(Refusal::id_in_use(request.id.clone())),
+                Entry::Vacant(call) => _ = call.insert(None),
+            },
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
                     // Nobody is going to answer it.
-                    self.wire.waiting().calls.remove(id);
+                    let call = self.wire.waiting().calls.remove(id);
                     self.wire.changed.notify_waiters();
+                    if let Some(Some(call)) = call {
+                        call.cancel();
+                        return Ok(None);
+                    }
                 }
                 if !self.opened {
                     return Ok(None);
@@ -150,6 +156,28 @@ where
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
         Ok(Some(message))
+    }
+
+    /// Takes a call that needs nothing of the SDK, and gives back what is for the SDK.
+    fn take_call(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+        match PlainCall::of(message, self.server.session(), || self.wire.closing.child_token()) {
+            Ok(call) => {
+                let cancel = call.visit.cancel.clone();
+                self.wire.waiting().calls.insert(call.id.clone(), Some(cancel.clone()));
+                let (server, wire) = (self.server.clone(), self.wire.clone());
+                tokio::spawn(async move {
+                    let reply = server.reply(call).await;
+                    if !cancel.is_cancelled() {
+                        wire.send(&reply).await;
+                    }
+                });
+                None
+            }
+            Err(message) => {
+                self.opened |= matches!(message, JsonRpcMessage::Request(_));
+                Some(message)
+            }
+        }
     }
 
     fn refuse(&self, refusal: Refusal) {
@@ -220,7 +248,11 @@ where
                 }
             };
             match taken {
-                Ok(Some(message)) => return Some(message),
+                Ok(Some(message)) => {
+                    if let Some(message) = self.take_call(message) {
+                        return Some(message);
+                    }
+                }
                 Ok(None) => {}
                 Err(refusal) => self.refuse(refusal),
             }
@@ -247,8 +279,8 @@ pub(crate) struct Wire<W> {
 struct Waiting {
     /// Lines to be written.
     answers: Vec<u8>,
-    /// Calls to be answered.
-    calls: HashSet<RequestId>,
+    /// Calls to be answered, and what cancels those the SDK has no part in.
+    calls: HashMap<RequestId, Option<CancellationToken>>,
 }
 
 /// What is being written. It stays here, with how far it got, when the one who writes it is dropped.
@@ -267,7 +299,7 @@ impl<W: AsyncWrite + Send + Unpin> Wire<W> {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        if id.is_some_and(|id| self.waiting().calls.remove(id)) {
+        if id.is_some_and(|id| self.waiting().calls.remove(id).is_some()) {
             self.changed.notify_waiters();
         }
         Ok(())
@@ -276,16 +308,20 @@ impl<W: AsyncWrite + Send + Unpin> Wire<W> {
     fn queue(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let answers = &mut self.waiting().answers;
         let before = answers.len();
-        let written = match relay::unpacked(message) {
-            Some(whole) => serde_json::to_writer(&mut *answers, &whole),
-            None => serde_json::to_writer(&mut *answers, message),
-        };
-        if let Err(error) = written {
+        if let Err(error) = relay::write(message, &mut *answers) {
             answers.truncate(before);
             return Err(error.into());
         }
         answers.push(b'\n');
         Ok(())
+    }
+
+    /// Puts a message in line, and writes it.
+    async fn send(self: Arc<Self>, message: &ServerJsonRpcMessage) {
+        match self.answer(message) {
+            Ok(()) => self.flush().await,
+            Err(error) => self.fail(error),
+        }
     }
 
     /// Writes what is in line. Whoever comes first writes for all.

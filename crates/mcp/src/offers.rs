@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 
 use rmcp::{
-    ErrorData, RoleServer,
+    ErrorData,
     model::{
         CompleteRequestParams, CompleteResult, CompletionInfo, ErrorCode, GetPromptRequestParams, GetPromptResponse,
         GetPromptResult, InputRequiredResult, MetaObject, Prompt, ReadResourceRequestParams, ReadResourceResponse,
         ReadResourceResult, Reference, Resource, ResourceTemplate,
     },
-    service::RequestContext,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -27,6 +26,7 @@ use crate::{
     present, prompts, relay,
     resources::{self, Meant},
     server::{Answered, Brought, Server, TASK, fault, names, no_task, said},
+    visit::Visit,
 };
 
 /// Entries on one page of a list.
@@ -105,20 +105,20 @@ impl Server {
     pub(crate) async fn prompt(
         &self,
         request: GetPromptRequestParams,
-        context: &RequestContext<RoleServer>,
+        visit: &Visit,
     ) -> Result<GetPromptResponse, ErrorData> {
         let library = self.library()?;
         let Some((server, prompt)) = library.prompt(&request.name) else {
             let tools = self.definitions()?;
             let said = prompts::get(&names(&tools), &request.name, request.arguments.as_ref());
             let mut said = said.map_err(|fault| told(ErrorCode::INVALID_PARAMS, fault))?;
-            said.meta = self.some_meta(context);
+            said.meta = self.some_meta(visit);
             return Ok(said.into());
         };
         let arguments = prompt_arguments(&prompt.own, request.arguments.clone());
         let (state, answers) = (request.request_state.as_deref(), request.input_responses.as_ref());
         let brought = Brought { method: Method::GetPrompt.as_str(), state, answers };
-        Ok(match self.question(Method::GetPrompt.of(server), arguments, brought, context).await? {
+        Ok(match self.question(Method::GetPrompt.of(server), arguments, brought, visit).await? {
             Told::Whole(meta) => {
                 let mut packed = GetPromptResult::new(Vec::new());
                 packed.meta = Some(meta);
@@ -132,7 +132,7 @@ impl Server {
     pub(crate) async fn resource(
         &self,
         request: ReadResourceRequestParams,
-        context: &RequestContext<RoleServer>,
+        visit: &Visit,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = &request.uri;
         let unknown = |fault| with_address(told(ErrorCode::RESOURCE_NOT_FOUND, fault), uri);
@@ -146,11 +146,11 @@ impl Server {
         let (state, answers) = (request.request_state.as_deref(), request.input_responses.as_ref());
         let brought = Brought { method: Method::ReadResource.as_str(), state, answers };
         let library = self.library()?;
-        let mut meta = self.meta(context);
+        let mut meta = self.meta(visit);
         let contents = match (resources::read(uri), library.reader(uri)) {
             (Ok(Meant::Text(contents)), _) => contents,
             (Ok(Meant::Call { tool, arguments }), _) => {
-                match self.ask(tool.to_owned(), arguments, brought, context).await? {
+                match self.ask(tool.to_owned(), arguments, brought, visit).await? {
                     Answered::Outcome(outcome) if outcome.is_error => return Err(failed(*outcome)),
                     Answered::Outcome(outcome) => {
                         meta.0.insert(present::OUTCOME.to_owned(), present::about(&outcome));
@@ -164,7 +164,7 @@ impl Server {
             (Err(_), Err(fault)) => return Err(with_address(told(ErrorCode::INVALID_PARAMS, fault), uri)),
             (Err(_), Ok(Some(server))) => {
                 let name = Method::ReadResource.of(server);
-                return Ok(match self.question(name, json!({ "uri": uri }), brought, context).await? {
+                return Ok(match self.question(name, json!({ "uri": uri }), brought, visit).await? {
                     Told::Whole(meta) => {
                         let mut packed = ReadResourceResult::new(Vec::new());
                         packed.meta = Some(meta);
@@ -183,7 +183,7 @@ impl Server {
     pub(crate) async fn completion(
         &self,
         request: CompleteRequestParams,
-        context: &RequestContext<RoleServer>,
+        visit: &Visit,
     ) -> Result<CompleteResult, ErrorData> {
         let library = self.library()?;
         let CompleteRequestParams { r#ref, argument, context: known, .. } = request;
@@ -202,7 +202,7 @@ impl Server {
                 arguments["context"] = json!(known);
             }
             let brought = Brought { method: Method::Complete.as_str(), state: None, answers: None };
-            return match self.question(Method::Complete.of(server), arguments, brought, context).await? {
+            return match self.question(Method::Complete.of(server), arguments, brought, visit).await? {
                 Told::Whole(meta) => {
                     let mut packed = CompleteResult::default();
                     packed.meta = Some(meta);
@@ -226,7 +226,7 @@ impl Server {
         result.completion.total = u32::try_from(values.len()).ok();
         result.completion.has_more = Some(values.len() > CompletionInfo::MAX_VALUES);
         result.completion.values = values.into_iter().take(CompletionInfo::MAX_VALUES).collect();
-        result.meta = self.some_meta(context);
+        result.meta = self.some_meta(visit);
         Ok(result)
     }
 
@@ -250,10 +250,10 @@ impl Server {
         name: String,
         arguments: Value,
         brought: Brought<'_>,
-        context: &RequestContext<RoleServer>,
+        visit: &Visit,
     ) -> Result<Told, ErrorData> {
-        let mut meta = self.meta(context);
-        Ok(match self.ask(name, arguments, brought, context).await? {
+        let mut meta = self.meta(visit);
+        Ok(match self.ask(name, arguments, brought, visit).await? {
             Answered::Outcome(outcome) if outcome.is_error => Told::Failed(Box::new(self.with_link(*outcome))),
             Answered::Outcome(outcome) => {
                 meta.0.insert(present::OUTCOME.to_owned(), present::about(&outcome));
@@ -269,10 +269,10 @@ impl Server {
         tool: String,
         arguments: Value,
         brought: Brought<'_>,
-        context: &RequestContext<RoleServer>,
+        visit: &Visit,
     ) -> Result<Answered, ErrorData> {
-        let call = Call { task: said(context, TASK)?, ..self.runtime.call(&self.agent, &tool, arguments) };
-        self.answer(call, brought, context).await
+        let call = Call { task: said(visit, TASK)?, ..self.runtime.call(&self.agent, &tool, arguments) };
+        self.answer(call, brought, visit).await
     }
 }
 

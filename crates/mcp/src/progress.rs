@@ -9,17 +9,15 @@ use std::{
     time::Duration,
 };
 
-use rmcp::{
-    RoleServer,
-    model::{CustomNotification, ProgressNotificationParam, ProgressToken, ServerNotification},
-    service::RequestContext,
-};
+use rmcp::model::{CustomNotification, ProgressNotificationParam, ProgressToken, ServerNotification};
 use serde_json::json;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
 };
 use toolgate_runtime::tools::{Listener, Progress, ProgressSink, Remark, Weight};
+
+use crate::visit::Visit;
 
 /// Reports that pass at once, and how long it takes until one more may.
 const AT_ONCE: u32 = 10;
@@ -94,7 +92,7 @@ impl Reports {
 
 /// A request that hears of a call.
 pub(crate) struct Hearing<'a> {
-    context: &'a RequestContext<RoleServer>,
+    visit: &'a Visit,
     token: Option<ProgressToken>,
     said: f64,
     bucket: Bucket,
@@ -108,9 +106,9 @@ pub(crate) enum Due {
 }
 
 impl<'a> Hearing<'a> {
-    pub(crate) fn of(context: &'a RequestContext<RoleServer>) -> Self {
-        let token = context.meta.get_progress_token();
-        Self { context, token, said: f64::NEG_INFINITY, bucket: Bucket::full(Instant::now()) }
+    pub(crate) fn of(visit: &'a Visit) -> Self {
+        let token = visit.progress_token();
+        Self { visit, token, said: f64::NEG_INFINITY, bucket: Bucket::full(Instant::now()) }
     }
 
     /// What is to be told next, when it is time for it. Nothing is lost when the future is dropped.
@@ -153,17 +151,15 @@ impl<'a> Hearing<'a> {
 
     /// Tells it. When it returns it is written, or there is nobody to tell.
     pub(crate) async fn tell(&mut self, due: Due) {
-        if self.context.ct.is_cancelled() {
-            return;
-        }
+        let Some(peer) = self.visit.peer().filter(|_| !self.visit.cancel.is_cancelled()) else { return };
         match (due, &self.token) {
             (Due::Step(progress), Some(token)) if progress.done.is_finite() && progress.done > self.said => {
                 self.said = progress.done;
-                let _ = self.context.peer.notify_progress(notification(token.clone(), progress)).await;
+                let _ = peer.notify_progress(notification(token.clone(), progress)).await;
             }
             (Due::Step(_), _) => {}
             (Due::Remark(remark), _) => {
-                let _ = self.context.peer.send_notification(said(remark)).await;
+                let _ = peer.send_notification(said(remark)).await;
             }
         }
     }

@@ -2,11 +2,15 @@
 //! have none for a kind of content they do not know. So such a result goes through the SDK packed into one of ours, and is
 //! unpacked as the last thing before it is written.
 
+use std::io;
+
 use axum::body::Bytes;
 use memchr::memmem;
 use rmcp::model::{
-    CallToolResult, InputRequiredResult, JsonObject, JsonRpcMessage, MetaObject, ServerJsonRpcMessage, ServerResult,
+    CallToolResult, InputRequiredResult, JsonObject, JsonRpcMessage, MetaObject, RequestId, ResultType,
+    ServerJsonRpcMessage, ServerResult,
 };
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
 /// Marks a result that has another one packed into it.
@@ -55,7 +59,7 @@ pub(crate) fn whole(result: &CallToolResult) -> JsonObject {
 }
 
 /// A message with a packed result in it, as it is to be written; none for any other.
-pub(crate) fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
+fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
     let JsonRpcMessage::Response(response) = message else { return None };
     let meta = match &response.result {
         ServerResult::CallToolResult(result) => result.meta.as_ref()?,
@@ -68,6 +72,82 @@ pub(crate) fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
     };
     [RELAYED, QUESTIONS, WHOLE].into_iter().find_map(|key| meta.0.get(key))?;
     unpack(serde_json::to_value(message).ok()?)
+}
+
+/// A message as it is written, with what is packed into it.
+pub(crate) fn write(message: &ServerJsonRpcMessage, to: impl io::Write) -> serde_json::Result<()> {
+    if let Some(answer) = Answer::of(message) {
+        return serde_json::to_writer(to, &answer);
+    }
+    match unpacked(message) {
+        Some(whole) => serde_json::to_writer(to, &whole),
+        None => serde_json::to_writer(to, message),
+    }
+}
+
+/// The answer to a call, with the result of another server's tool that is packed into it: what [`unpack`] makes of it, written
+/// from where it is.
+#[derive(Serialize)]
+struct Answer<'a> {
+    jsonrpc: &'static str,
+    id: &'a RequestId,
+    result: Whole<'a>,
+}
+
+struct Whole<'a> {
+    theirs: &'a JsonObject,
+    meta: Meta<'a>,
+    result_type: Option<&'a ResultType>,
+}
+
+struct Meta<'a> {
+    theirs: Option<&'a JsonObject>,
+    ours: &'a JsonObject,
+}
+
+impl<'a> Answer<'a> {
+    fn of(message: &'a ServerJsonRpcMessage) -> Option<Self> {
+        let JsonRpcMessage::Response(response) = message else { return None };
+        let ServerResult::CallToolResult(packed) = &response.result else { return None };
+        let ours = &packed.meta.as_ref()?.0;
+        ours.get(RELAYED)?;
+        let theirs = packed.structured_content.as_ref()?.as_object()?;
+        let meta = Meta { theirs: theirs.get("_meta").and_then(Value::as_object), ours };
+        let result = Whole { theirs, meta, result_type: packed.result_type.as_ref() };
+        Some(Self { jsonrpc: "2.0", id: &response.id, result })
+    }
+}
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.theirs.iter().filter(|(key, _)| *key != "_meta" && !OURS_TO_SAY.contains(&&***key)) {
+            map.serialize_entry(key, value)?;
+        }
+        map.serialize_entry("_meta", &self.meta)?;
+        if let Some(result_type) = self.result_type {
+            map.serialize_entry("resultType", result_type)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Meta<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let theirs = self.theirs.into_iter().flatten();
+        let is_mine = |key: &str| key != RELAYED && self.ours.contains_key(key);
+        let theirs = theirs.filter(|(key, _)| is_theirs_to_say(key) && !is_mine(key));
+        let ours = self.ours.iter().filter(|(key, _)| *key != RELAYED);
+        serializer.collect_map(theirs.chain(ours))
+    }
+}
+
+/// Which era the client is of, and how long it may keep a result, is our word.
+const OURS_TO_SAY: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// What the protocol has another server say in its `_meta` is between us and it.
+fn is_theirs_to_say(key: &str) -> bool {
+    !key.starts_with("io.modelcontextprotocol/")
 }
 
 /// The same for a piece of an answer over HTTP: a message, or an event with one.
@@ -89,9 +169,7 @@ pub(crate) fn unpacked_bytes(piece: Bytes) -> Bytes {
 /// The message with the result that is packed into its own, and with what we say about that.
 fn unpack(mut message: Value) -> Option<Value> {
     let result = message.get_mut("result")?;
-    // Which era the client is of, and how long it may keep this, is our word.
-    let ours_to_say = ["resultType", "ttlMs", "cacheScope"];
-    let says = ours_to_say.map(|key| result.get(key).cloned().map(|value| (key.to_owned(), value)));
+    let says = OURS_TO_SAY.map(|key| result.get(key).cloned().map(|value| (key.to_owned(), value)));
     let mut ours = match result.get_mut("_meta")?.take() {
         Value::Object(ours) => ours,
         _ => return None,
@@ -112,11 +190,10 @@ fn unpack(mut message: Value) -> Option<Value> {
         Some(Value::Object(meta)) => meta,
         _ => Map::new(),
     };
-    // What the protocol has them say there is between us and them.
-    meta.retain(|key, _| !key.starts_with("io.modelcontextprotocol/"));
+    meta.retain(|key, _| is_theirs_to_say(key));
     meta.extend(ours);
     whole.insert("_meta".to_owned(), Value::Object(meta));
-    whole.retain(|key, _| !ours_to_say.contains(&&**key));
+    whole.retain(|key, _| !OURS_TO_SAY.contains(&&**key));
     whole.extend(says.into_iter().flatten());
     *result = Value::Object(whole);
     Some(message)
@@ -125,7 +202,7 @@ fn unpack(mut message: Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::{ReadResourceResult, RequestId};
+    use rmcp::model::ReadResourceResult;
 
     /// What becomes of a result, written as a line and as a piece of an answer.
     #[track_caller]
@@ -138,6 +215,9 @@ mod tests {
         assert_eq!(unpacked(&message), Some(expected.clone()));
         let text = serde_json::to_string(&message).unwrap();
         let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
+        let mut line = Vec::new();
+        write(&message, &mut line).unwrap();
+        assert_eq!(read(&line), expected);
         assert_eq!(read(&unpacked_bytes(Bytes::from(text.clone()))), expected);
         let event = unpacked_bytes(Bytes::from(format!("event: message\ndata: {text}\n\n")));
         let data = event.strip_prefix(b"event: message\ndata: ").and_then(|rest| rest.strip_suffix(b"\n\n")).unwrap();

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -18,8 +18,9 @@ use rmcp::{
         CompleteResult, CreateTaskResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
         GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InputResponses, ListPromptsResult,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
-        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ResultType, ServerCapabilities, ServerConfig,
-        SubscribeRequestParams, SubscriptionFilter, Task, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+        ReadResourceRequestParams, ReadResourceResponse, ResultType, ServerCapabilities, ServerConfig,
+        ServerJsonRpcMessage, ServerResult, SubscribeRequestParams, SubscriptionFilter, Task, Tool,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -40,6 +41,7 @@ use crate::{
     relay,
     tasks::{self, Adopted, Tasks},
     underway::{Paused, UnderWay},
+    visit::{PlainCall, Session, Visit},
 };
 
 /// Tools on one page of `tools/list`.
@@ -47,9 +49,6 @@ const PAGE: usize = 50;
 
 /// Where a result of the stateless era names its server.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-
-/// Where a request of the stateless era says from which weight on it wants remarks.
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Where a request says what to call the effect of a call, so that it happens once, and what the agent is at.
 const KEY: &str = "toolgate/idempotencyKey";
@@ -189,6 +188,8 @@ pub(crate) struct Server {
     shared: Arc<Shared>,
     /// The client has said that it is ready, and is told of changes.
     ready: AtomicBool,
+    /// The same client, where it is of the revisions with sessions.
+    session: OnceLock<Session>,
     /// The lists as they were when it came: it is told of what changed since.
     came_to: Lists,
     /// What it wants to be told the changes of, in the revisions where that is said once.
@@ -208,7 +209,33 @@ impl Deref for Server {
 impl Server {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (came_to, ready) = (shared.changes.now(), AtomicBool::new(false));
-        Self { shared, ready, came_to, watched: Arc::default(), remarks_from: Mutex::default() }
+        let session = OnceLock::new();
+        Self { shared, ready, session, came_to, watched: Arc::default(), remarks_from: Mutex::default() }
+    }
+
+    /// The client, if it has greeted.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.session.get()
+    }
+
+    /// Are arguments of this tool also sent as headers?
+    pub(crate) fn is_mirrored(&self, tool: &str) -> bool {
+        self.get_tool(tool).is_some()
+    }
+
+    /// Answers a call that the SDK has no part in, as the SDK would.
+    pub(crate) async fn reply(&self, call: PlainCall) -> ServerJsonRpcMessage {
+        let PlainCall { id, params, visit } = call;
+        match self.called(params, &visit).await {
+            Ok(response) => {
+                let mut result = ServerResult::from(response);
+                if !visit.is_stateless() {
+                    result.strip_result_type_for_legacy_peer();
+                }
+                ServerJsonRpcMessage::response(result, id)
+            }
+            Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
+        }
     }
 
     fn watched(&self) -> MutexGuard<'_, Watchings> {
@@ -220,27 +247,19 @@ impl Server {
     }
 
     /// From which weight on whoever made this request hears remarks. Nobody hears any who did not ask for them.
-    fn hears(&self, context: &RequestContext<RoleServer>) -> Option<Weight> {
-        match is_modern(context) {
-            true => context.meta.get(LOG_LEVEL).and_then(Value::as_str).and_then(Weight::parse),
-            false => *self.remarks_from(),
-        }
+    fn hears(&self, visit: &Visit) -> Option<Weight> {
+        if visit.is_stateless() { visit.hears_from() } else { *self.remarks_from() }
     }
 
     /// Takes what a request of the client asks for down the road, and has an answer to the request: how it ended, or what
     /// has to be known first. Every request that becomes a call comes here, the first time and again.
-    pub(crate) async fn answer(
-        &self,
-        call: Call,
-        brought: Brought<'_>,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<Answered, ErrorData> {
+    pub(crate) async fn answer(&self, call: Call, brought: Brought<'_>, visit: &Visit) -> Result<Answered, ErrorData> {
         let Brought { method, state, answers } = brought;
-        let takes_tasks = method == "tools/call" && knows_tasks(context) && self.tasks.has_room();
-        let seat = self.seat(context);
-        let may_come_again = Way::of(context) == Way::Round && (seat.is_some() || has_questions(&call));
+        let takes_tasks = method == "tools/call" && visit.is_stateless() && visit.can.tasks && self.tasks.has_room();
+        let seat = self.seat(visit);
+        let may_come_again = visit.is_stateless() && (seat.is_some() || has_questions(&call));
         let name = (may_come_again || state.is_some()).then(|| named(&call, method)).transpose()?;
-        let came = Came { name, context, takes_tasks };
+        let came = Came { name, visit, takes_tasks };
         let kept = match (state, name) {
             (Some(state), Some(name)) => Some(self.tickets.redeem(state, &name, Instant::now())?),
             _ => None,
@@ -258,27 +277,23 @@ impl Server {
     }
 
     /// A call of a tool.
-    async fn called(
-        &self,
-        mut request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
+    async fn called(&self, mut request: CallToolRequestParams, visit: &Visit) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.take().unwrap_or_default());
-        let (key, task) = (said(context, KEY)?, said(context, TASK)?);
+        let (key, task) = (said(visit, KEY)?, said(visit, TASK)?);
         let call = Call { key, task, ..self.runtime.call(&self.agent, &request.name, arguments) };
         let (state, answers) = (request.request_state.as_deref(), request.input_responses.as_ref());
-        let outcome = match self.answer(call, Brought { method: "tools/call", state, answers }, context).await? {
+        let outcome = match self.answer(call, Brought { method: "tools/call", state, answers }, visit).await? {
             Answered::Outcome(outcome) => *outcome,
-            Answered::Asks { requests, state } => return Ok(present::asks(requests, state, self.meta(context)).into()),
+            Answered::Asks { requests, state } => return Ok(present::asks(requests, state, self.meta(visit)).into()),
             Answered::Task(task) => {
-                return Ok(CallToolResponse::Task(CreateTaskResult::new(*task).with_meta(self.meta(context))));
+                return Ok(CallToolResponse::Task(CreateTaskResult::new(*task).with_meta(self.meta(visit))));
             }
         };
         // A tool that finds tools is known, whatever it was asked for: what it did not find is its answer.
         if outcome.code.as_deref() == Some("unknown_tool") && DISCOVERY.contains(&&*request.name) {
-            return Ok(present::result(outcome, Shape::Object, self.meta(context)).into());
+            return Ok(present::result(outcome, Shape::Object, self.meta(visit)).into());
         }
-        Ok(self.finished(outcome, self.meta(context))?.into())
+        Ok(self.finished(outcome, self.meta(visit))?.into())
     }
 
     /// How long people may take: longer where the client need not wait with them.
@@ -295,13 +310,12 @@ impl Server {
         hold: Duration,
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
-        let context = came.context;
-        if !has_questions(&call) && context.meta.get_progress_token().is_none() && !came.takes_tasks {
-            let watch = Watch { cancel: context.ct.clone(), hold, ..Watch::default() };
+        let visit = came.visit;
+        if !has_questions(&call) && visit.progress_token().is_none() && !came.takes_tasks {
+            let watch = Watch { cancel: visit.cancel.clone(), hold, ..Watch::default() };
             return Ok(self.runtime.invoke(call, watch).await.into());
         }
-        let can = context.client_capabilities().and_then(|can| serde_json::to_value(can).ok()).unwrap_or_default();
-        let call = UnderWay::start(&self.runtime, call, can, self.hears(context), hold);
+        let call = UnderWay::start(&self.runtime, call, visit.can.clone(), self.hears(visit), hold);
         Box::pin(self.follow(call, came, answers)).await
     }
 
@@ -312,23 +326,22 @@ impl Server {
         came: Came<'_>,
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
-        let Came { name, context, takes_tasks } = came;
-        let way = Way::of(context);
+        let Came { name, visit, takes_tasks } = came;
         let longest = if takes_tasks { tasks::MOMENT } else { Duration::MAX };
-        let paused = match timeout(longest, call.listen(context, way, answers)).await {
+        let paused = match timeout(longest, call.listen(visit, answers)).await {
             Ok(paused) => paused,
-            Err(_) => match self.as_task(call, self.meta(context))? {
+            Err(_) => match self.as_task(call, self.meta(visit))? {
                 Adopted::Task(task) => return Ok(Answered::Task(task)),
                 Adopted::Full(back) => {
                     call = back;
                     // The answers may have been taken, and are not for what it asks next.
-                    call.listen(context, way, None).await
+                    call.listen(visit, None).await
                 }
             },
         };
         match paused {
-            Paused::Ended(outcome) => match (call.lacks(), way) {
-                (Some(needed), Way::Round) if outcome.is_error => Err(lacking(needed, *outcome)),
+            Paused::Ended(outcome) => match call.lacks() {
+                Some(needed) if outcome.is_error && visit.is_stateless() => Err(lacking(needed, *outcome)),
                 _ => Ok(Answered::Outcome(outcome)),
             },
             Paused::Asks(requests) => {
@@ -361,7 +374,7 @@ impl Server {
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
         let Seat { person, approvals, way } = seat;
-        let Came { name, context, .. } = came;
+        let Came { name, visit, .. } = came;
         let first = self.invoke(call.clone(), came, Duration::ZERO, answers).await?;
         let pending = match &first {
             Answered::Outcome(outcome) if outcome.status == Status::Pending => outcome.approval.clone(),
@@ -370,8 +383,8 @@ impl Server {
         let Some(id) = pending.map(ApprovalId) else { return Ok(first) };
         let shown = approvals.show(&id).await.map_err(|error| told(ErrorCode::INTERNAL_ERROR, error.into()))?;
         match (shown.and_then(|approval| ask::form(&approval, person)), way) {
-            (Some(form), Way::Request) => {
-                let said = ask::ask(&context.peer, context, approvals, &id, form).await;
+            (Some(form), Way::Request(peer)) => {
+                let said = ask::ask(peer, &visit.cancel, approvals, &id, form).await;
                 ask::vote(approvals, &id, person, said).await;
             }
             (Some(form), Way::Round) => {
@@ -389,27 +402,23 @@ impl Server {
     }
 
     /// The person at the client, if the config names one and the client can ask them.
-    fn seat(&self, context: &RequestContext<RoleServer>) -> Option<Seat<'_>> {
+    fn seat<'a>(&'a self, visit: &'a Visit) -> Option<Seat<'a>> {
         let person = self.runtime.config().at_client.get(&self.agent)?;
-        Some(Seat { person, approvals: self.runtime.approvals()?, way: Way::with_forms(context)? })
+        Some(Seat { person, approvals: self.runtime.approvals()?, way: Way::with_forms(visit)? })
     }
 
-    pub(crate) fn some_meta(&self, context: &RequestContext<RoleServer>) -> Option<MetaObject> {
-        Some(self.meta(context)).filter(|meta| !meta.0.is_empty())
+    pub(crate) fn some_meta(&self, visit: &Visit) -> Option<MetaObject> {
+        Some(self.meta(visit)).filter(|meta| !meta.0.is_empty())
     }
 
     /// What a result says about itself, in the era that wants it said.
-    pub(crate) fn meta(&self, context: &RequestContext<RoleServer>) -> MetaObject {
+    pub(crate) fn meta(&self, visit: &Visit) -> MetaObject {
         let mut meta = MetaObject::new();
-        if is_modern(context) {
+        if visit.is_stateless() {
             meta.0.insert(SERVER_INFO.to_owned(), self.server_info.clone());
         }
         meta
     }
-}
-
-fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
 fn cursor(request: &Option<PaginatedRequestParams>) -> Option<&str> {
@@ -434,12 +443,13 @@ impl ServerHandler for Server {
         let told = |fault| told(ErrorCode::INTERNAL_ERROR, fault);
         self.runtime.servers_arrived().await;
         self.runtime.trust().look(&self.agent).await.map_err(told)?;
-        let list = if is_modern(&context) { ToolList::Fixed } else { ToolList::Growing };
+        let visit = Visit::from(context);
+        let list = if visit.is_stateless() { ToolList::Fixed } else { ToolList::Growing };
         let offered = self.runtime.offered(&self.agent, list).map_err(told)?;
         let page = page(offered, |listed| &listed.def.name, cursor(&request), PAGE)?;
         Ok(ListToolsResult {
             result_type: Some(ResultType::COMPLETE),
-            meta: self.some_meta(&context),
+            meta: self.some_meta(&visit),
             next_cursor: page.next,
             // What an agent may use depends on who asks and on the policy, so nobody keeps it: the SDK says zero and
             // private in the era that wants it said.
@@ -455,7 +465,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         // The SDK moves what a handler gives from place to place; what is on the heap moves with its pointer.
-        Box::pin(self.called(request, &context)).await
+        let visit = Visit::from(context);
+        Box::pin(self.called(request, &visit)).await
     }
 
     async fn get_task(
@@ -463,7 +474,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.tasks.show(&request.task_id, self.meta(&context))
+        self.tasks.show(&request.task_id, self.meta(&Visit::from(context)))
     }
 
     async fn update_task(
@@ -489,7 +500,7 @@ impl ServerHandler for Server {
     ) -> Result<ListResourcesResult, ErrorData> {
         let Page { entries, next } = Box::pin(self.resources(cursor(&request))).await?;
         let mut listed = ListResourcesResult::with_all_items(entries);
-        (listed.meta, listed.next_cursor) = (self.some_meta(&context), next);
+        (listed.meta, listed.next_cursor) = (self.some_meta(&Visit::from(context)), next);
         Ok(listed)
     }
 
@@ -500,7 +511,7 @@ impl ServerHandler for Server {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let Page { entries, next } = Box::pin(self.templates(cursor(&request))).await?;
         let mut listed = ListResourceTemplatesResult::with_all_items(entries);
-        (listed.meta, listed.next_cursor) = (self.some_meta(&context), next);
+        (listed.meta, listed.next_cursor) = (self.some_meta(&Visit::from(context)), next);
         Ok(listed)
     }
 
@@ -509,7 +520,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Box::pin(self.resource(request, &context)).await
+        Box::pin(self.resource(request, &Visit::from(context))).await
     }
 
     async fn list_prompts(
@@ -519,7 +530,7 @@ impl ServerHandler for Server {
     ) -> Result<ListPromptsResult, ErrorData> {
         let Page { entries, next } = Box::pin(self.prompts(cursor(&request))).await?;
         let mut listed = ListPromptsResult::with_all_items(entries);
-        (listed.meta, listed.next_cursor) = (self.some_meta(&context), next);
+        (listed.meta, listed.next_cursor) = (self.some_meta(&Visit::from(context)), next);
         Ok(listed)
     }
 
@@ -528,7 +539,7 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Box::pin(self.prompt(request, &context)).await
+        Box::pin(self.prompt(request, &Visit::from(context))).await
     }
 
     async fn complete(
@@ -536,7 +547,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Box::pin(self.completion(request, &context)).await
+        Box::pin(self.completion(request, &Visit::from(context))).await
     }
 
     async fn subscribe(
@@ -564,7 +575,7 @@ impl ServerHandler for Server {
         request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if is_modern(&context) {
+        if Visit::from(context).is_stateless() {
             return Err(ErrorData::method_not_found::<rmcp::model::SetLevelRequestMethod>());
         }
         let level = serde_json::to_value(request.level).unwrap_or_default();
@@ -579,6 +590,9 @@ impl ServerHandler for Server {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if !self.ready.swap(true, Ordering::Relaxed) {
+            if let Some(session) = Session::of(context.peer.clone()) {
+                let _ = self.session.set(session);
+            }
             let (lists, news) = (self.changes.listen(), self.runtime.resource_news());
             tokio::spawn(changes::tell(lists, self.came_to, news, Arc::downgrade(&self.watched), context.peer));
         }
@@ -619,7 +633,7 @@ impl ServerHandler for Server {
 struct Seat<'a> {
     person: &'a Person,
     approvals: &'a Approvals,
-    way: Way,
+    way: Way<'a>,
 }
 
 /// What a request that becomes a call brings besides: the method it came by, and where it came before, the ticket for that
@@ -635,7 +649,7 @@ pub(crate) struct Brought<'a> {
 struct Came<'a> {
     /// None where it is not needed: nothing is answered with a ticket then.
     name: Option<Digest>,
-    context: &'a RequestContext<RoleServer>,
+    visit: &'a Visit,
     /// A task may be its answer.
     takes_tasks: bool,
 }
@@ -654,10 +668,6 @@ impl From<Outcome> for Answered {
     fn from(outcome: Outcome) -> Self {
         Self::Outcome(Box::new(outcome))
     }
-}
-
-fn knows_tasks(context: &RequestContext<RoleServer>) -> bool {
-    is_modern(context) && context.client_capabilities().is_some_and(|can| can.supports_tasks())
 }
 
 /// A task is an answer to calls of tools; for nothing else is one made.
@@ -701,8 +711,8 @@ fn named(call: &Call, method: &str) -> Result<Digest, ErrorData> {
 
 /// What a request says about itself in a field of its `_meta`. Something else than words is not passed over: the caller
 /// counts on it.
-pub(crate) fn said(context: &RequestContext<RoleServer>, field: &str) -> Result<Option<String>, ErrorData> {
-    match context.meta.get(field) {
+pub(crate) fn said(visit: &Visit, field: &str) -> Result<Option<String>, ErrorData> {
+    match visit.meta.get(field) {
         None => Ok(None),
         Some(Value::String(word)) => Ok(Some(word.clone())),
         Some(_) => {

@@ -17,7 +17,7 @@ use futures_util::future::try_join_all;
 use rmcp::{
     RoleServer,
     model::{CustomRequest, InputResponses, ServerRequest},
-    service::{Peer, RequestContext, ServiceError},
+    service::{Peer, ServiceError},
 };
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -35,6 +35,7 @@ use crate::{
     ask::Way,
     bridge::policy,
     progress::{Hearing, Reports},
+    visit::{Can, Visit},
 };
 
 /// A call that is under way.
@@ -74,7 +75,7 @@ pub(crate) enum Standing {
 
 impl UnderWay {
     /// Starts a call of a client that can do this, and hears remarks from this weight on.
-    pub(crate) fn start(runtime: &Runtime, call: Call, can: Value, hears: Option<Weight>, hold: Duration) -> Self {
+    pub(crate) fn start(runtime: &Runtime, call: Call, can: Arc<Can>, hears: Option<Weight>, hold: Duration) -> Self {
         let (sender, rounds) = mpsc::channel(1);
         let reports = Reports::default();
         let (lacks, cancel) = (Arc::default(), CancellationToken::new());
@@ -93,24 +94,19 @@ impl UnderWay {
 
     /// Listens for a request of its client, which may have brought answers with it: they are for the first questions there
     /// are, if they fit all of them.
-    pub(crate) async fn listen(
-        &mut self,
-        context: &RequestContext<RoleServer>,
-        way: Way,
-        mut brought: Option<&InputResponses>,
-    ) -> Paused {
-        let mut hearing = Hearing::of(context);
+    pub(crate) async fn listen(&mut self, visit: &Visit, mut brought: Option<&InputResponses>) -> Paused {
+        let mut hearing = Hearing::of(visit);
         loop {
             if let Some(round) = self.open.take() {
-                match (round.answered(brought.take()), way) {
+                match (round.answered(brought.take()), Way::of(visit)) {
                     (Ok(()), _) => {}
                     (Err(round), Way::Round) => {
                         let requests = round.requests();
                         self.open = Some(round);
                         return Paused::Asks(requests);
                     }
-                    (Err(round), Way::Request) => {
-                        if let Some(outcome) = self.request(context, &mut hearing, round).await {
+                    (Err(round), Way::Request(peer)) => {
+                        if let Some(outcome) = self.request(peer, visit, &mut hearing, round).await {
                             return Paused::Ended(outcome.into());
                         }
                     }
@@ -123,7 +119,7 @@ impl UnderWay {
                     return Paused::Ended(outcome.into());
                 }
                 Some(round) = self.rounds.recv() => self.open = Some(round),
-                () = context.ct.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
+                () = visit.cancel.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
                 due = hearing.due(&self.reports) => hearing.tell(due).await,
             }
         }
@@ -132,12 +128,13 @@ impl UnderWay {
     /// Asks the client by requests, while the call goes on; how it ended, if it did not wait for the answers.
     async fn request(
         &mut self,
-        context: &RequestContext<RoleServer>,
+        peer: &Peer<RoleServer>,
+        visit: &Visit,
         hearing: &mut Hearing<'_>,
         round: Round,
     ) -> Option<Outcome> {
         let Round { inquiries, mut answer } = round;
-        let mut asked = std::pin::pin!(ask(&context.peer, inquiries));
+        let mut asked = std::pin::pin!(ask(peer, inquiries));
         loop {
             tokio::select! {
                 biased;
@@ -151,7 +148,7 @@ impl UnderWay {
                     return None;
                 }
                 () = answer.closed() => return None,
-                () = context.ct.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
+                () = visit.cancel.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
                 due = hearing.due(&self.reports) => hearing.tell(due).await,
             }
         }
@@ -281,14 +278,14 @@ fn not_answered(error: &ServiceError) -> Fault {
 
 /// The client of a call, as the call sees it.
 struct Client {
-    can: Value,
+    can: Arc<Can>,
     rounds: mpsc::Sender<Round>,
     lacks: Arc<Mutex<Option<Value>>>,
 }
 
 impl Caller for Client {
     fn can(&self) -> Value {
-        self.can.clone()
+        self.can.all.clone()
     }
 
     fn ask(&self, inquiries: Vec<Inquiry>) -> Replying {

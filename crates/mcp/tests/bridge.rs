@@ -5,11 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split},
-    sync::mpsc,
-};
-use toolgate_mcp::bridge::{Era, Link, MOST_LINE, Noise, Peer, Said, Step, Trouble, Way, list};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
+use toolgate_mcp::bridge::{Era, Link, MOST_LINE, Noise, Peer, Said, Step, Trouble, Way, list, mailbox};
 use toolgate_runtime::config::Offers;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -190,8 +187,8 @@ async fn what_is_given_up_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn progress_reaches_whoever_asked_and_nobody_else() {
     let (peer, mut server) = Server::new();
-    let (steps, mut heard) = mpsc::channel(4);
-    let (other_steps, mut other) = mpsc::channel(4);
+    let (steps, mut heard) = mailbox();
+    let (other_steps, mut other) = mailbox();
     let (asker, other_asker) = (peer.clone(), peer.clone());
     let asked = tokio::spawn(async move { asker.ask("slow", Map::new(), SOON, Some(steps)).await });
     let first = server.hear().await;
@@ -209,11 +206,9 @@ async fn progress_reaches_whoever_asked_and_nobody_else() {
         server.answer(&request["id"], json!("done")).await;
     }
     assert_eq!((asked.await.unwrap(), also.await.unwrap()), (Ok(json!("done")), Ok(json!("done"))));
-    assert_eq!(
-        heard.recv().await,
-        Some(Said::Step(Step { done: 1.0, total: Some(4.0), message: Some("reading".to_owned()) }))
-    );
-    assert_eq!((heard.recv().await, other.recv().await), (None, None));
+    let step = Step { done: 1.0, total: Some(4.0), message: Some("reading".to_owned()) };
+    assert_eq!(heard.hear().await, Said::Step(step));
+    assert_eq!((heard.heard(), other.heard()), (None, None));
 }
 
 #[tokio::test]

@@ -80,8 +80,12 @@ pub(crate) async fn invoke(house: Arc<House>, call: Call, watch: Watch) -> Ended
     if !trip.admitted {
         trip.record.arguments = gist(trip.record.arguments);
     }
-    let end = End { at_ms: house.now_ms(), record: trip.record, outcome: outcome.clone(), raw, begun: trip.begun };
-    if let Err(error) = house.store.end(end).await {
+    let shared = Arc::new(outcome);
+    let end = End { at_ms: house.now_ms(), record: trip.record, outcome: shared.clone(), raw, begun: trip.begun };
+    let recorded = house.store.end(end).await;
+    // A store is done with it by now, and gives it back.
+    let mut outcome = Arc::unwrap_or_clone(shared);
+    if let Err(error) = recorded {
         fatal = fatal.or_else(|| Some(Fatal::StoreLost(error.to_string())));
         outcome = unrecorded(outcome, trip.begun, error.into());
     }

@@ -13,9 +13,13 @@ mod show;
 use std::process::ExitCode;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use tracing_subscriber::EnvFilter;
 
 use crate::{commands::Command, setup::Place};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The tool runtime for AI agents.
 ///

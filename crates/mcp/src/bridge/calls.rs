@@ -13,9 +13,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::{
+    mailbox::Mouth,
     peer::{Query, Said},
     policy,
 };
@@ -31,13 +31,13 @@ pub(super) struct Calls(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    under_way: HashMap<u64, mpsc::Sender<Said>>,
+    under_way: HashMap<u64, Mouth>,
     /// Those that were given up and that the server has not answered, and since when.
     given_up: HashMap<u64, Instant>,
 }
 
 impl Calls {
-    pub(super) fn begin(&self, id: u64, ears: mpsc::Sender<Said>) {
+    pub(super) fn begin(&self, id: u64, ears: Mouth) {
         self.known().under_way.insert(id, ears);
     }
 
@@ -66,9 +66,9 @@ impl Calls {
         known.given_up.retain(|_, since| since.elapsed() < MEMORY);
         let mut calls = known.under_way.values();
         match (calls.next(), calls.next(), known.given_up.is_empty()) {
-            (Some(call), None, true) => match call.try_send(Said::Query(query)) {
-                Ok(()) => Ok(()),
-                Err(_) => refused("the call it is about does not listen"),
+            (Some(call), None, true) => match call.say(Said::Query(query)) {
+                true => Ok(()),
+                false => refused("the call it is about does not listen"),
             },
             (Some(_), _, _) => refused("several calls are under way, and nothing says which one it is about"),
             (None, _, _) => refused("no call is under way that it could be about"),
@@ -83,19 +83,21 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bridge::mailbox::mailbox;
 
     #[test]
     fn a_question_is_that_of_the_one_call_it_can_be_about() {
         let calls = Calls::default();
-        let ((first, mut hears), (second, _other)) = (mpsc::channel(1), mpsc::channel(1));
+        let ((first, mut hears), (second, _other)) = (mailbox(), mailbox());
         let query = || Query { id: json!(1), method: "roots/list".to_owned(), params: json!({}) };
         let refused = || calls.pass_on(query()).unwrap_err()["message"].as_str().unwrap().to_owned();
         assert!(refused().starts_with("no call"));
         calls.begin(1, first);
         assert_eq!(calls.pass_on(Query { method: "tools/call".to_owned(), ..query() }), Err(policy::unknown_method()));
         assert_eq!(calls.pass_on(query()), Ok(()));
-        assert!(refused().contains("does not listen"), "what is not read is not waited for");
-        assert_eq!(hears.try_recv(), Ok(Said::Query(query())));
+        let unheard = std::iter::repeat_with(|| calls.pass_on(query())).take(100).find(Result::is_err);
+        assert!(unheard.is_some(), "what is not read is not waited for");
+        assert_eq!(hears.heard(), Some(Said::Query(query())));
         calls.begin(2, second);
         assert!(refused().starts_with("several calls"));
         // One that was given up may still be at work, until the server has answered it.

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::peer::{Peer, Trouble};
@@ -13,6 +14,11 @@ use super::peer::{Peer, Trouble};
 pub const MODERN: &str = "2026-07-28";
 /// The revisions that begin with `initialize`, the one that is asked for first.
 pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Where a request of the stateless era says which revision it is of, what its client can do, and who that is.
+pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(super) const INFO: &str = "io.modelcontextprotocol/clientInfo";
 
 /// The number of the error for a revision a server does not speak.
 const UNSUPPORTED_VERSION: i64 = -32022;
@@ -85,21 +91,27 @@ impl Era {
     pub fn params(self, mut params: Map<String, Value>, can: &Value) -> Map<String, Value> {
         if self == Self::Modern {
             let meta = params.entry("_meta").or_insert_with(|| json!({}));
-            meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
-            meta["io.modelcontextprotocol/clientCapabilities"] = can.clone();
-            meta["io.modelcontextprotocol/clientInfo"] = who();
+            meta[VERSION] = json!(MODERN);
+            meta[CAPABILITIES] = can.clone();
+            meta[INFO] = json!(Who::US);
         }
         params
     }
 }
 
-/// How we introduce ourselves.
-fn who() -> Value {
-    json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
+/// Somebody who introduces themselves.
+#[derive(Debug, Serialize)]
+pub(super) struct Who {
+    name: &'static str,
+    version: &'static str,
+}
+
+impl Who {
+    pub(super) const US: Self = Self { name: "toolgate", version: env!("CARGO_PKG_VERSION") };
 }
 
 pub(crate) fn hello(can: &Value) -> Map<String, Value> {
-    let hello = [("protocolVersion", json!(LEGACY[0])), ("capabilities", can.clone()), ("clientInfo", who())];
+    let hello = [("protocolVersion", json!(LEGACY[0])), ("capabilities", can.clone()), ("clientInfo", json!(Who::US))];
     hello.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 

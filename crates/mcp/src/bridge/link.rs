@@ -3,13 +3,15 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 use toolgate_runtime::ServerLine;
 
 use super::{
     ears::{Listening, listen},
     handshake::{Era, Greeting, Way, greet},
-    peer::{Peer, Said, Trouble},
+    mailbox::Mouth,
+    params::Params,
+    peer::{Peer, Trouble},
     web::{Repeated, Web},
 };
 
@@ -79,7 +81,8 @@ impl Link {
 
     /// Asks, as [`Peer::ask`] does.
     pub async fn ask(&self, method: &str, params: Map<String, Value>, patience: Duration) -> Result<Value, Trouble> {
-        match self.ask_for(Wanted { method, params, mirrored: &[], can: &json!({}) }, patience, None).await? {
+        let wanted = Wanted { method, params, mirrored: &[], can: &json!({}) };
+        match self.ask_for(&wanted, &Map::new(), patience, None).await? {
             Told::Whole(answer) => Ok(answer),
             // Nobody here can give what it still wants, because it was told so.
             Told::Asks { .. } => Err(of_type("input_required")),
@@ -89,16 +92,23 @@ impl Link {
     /// The same, for whoever wants to hear what comes before the answer, and can be asked.
     pub(crate) async fn ask_for(
         &self,
-        wanted: Wanted<'_>,
+        wanted: &Wanted<'_>,
+        brought: &Map<String, Value>,
         patience: Duration,
-        ears: Option<mpsc::Sender<Said>>,
+        ears: Option<Mouth>,
     ) -> Result<Told, Trouble> {
         let Wanted { method, params, mirrored, can } = wanted;
         let era = self.greeting.era;
-        let params = era.params(params, can);
         let mut answer = match &self.talk {
-            Talk::Lines(peer) => peer.ask(method, params, patience, ears).await?,
-            Talk::Web(web) => web.ask(era, method, params, mirrored, patience, ears).await?,
+            Talk::Lines(peer) => {
+                let params = Params { own: params, brought, says: Some((era, can)), progress: None };
+                peer.ask_for(method, params, patience, ears).await?
+            }
+            Talk::Web(web) => {
+                let mut whole = params.clone();
+                whole.extend(brought.clone());
+                web.ask(era, method, era.params(whole, can), mirrored, patience, ears).await?
+            }
         };
         match (answer["resultType"].as_str(), era) {
             (None | Some("complete"), _) => Ok(Told::Whole(answer)),
@@ -206,7 +216,6 @@ impl Link {
 }
 
 /// Something that is asked of a server.
-#[derive(Clone)]
 pub(crate) struct Wanted<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Map<String, Value>,

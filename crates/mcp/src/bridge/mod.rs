@@ -11,6 +11,8 @@ mod events;
 mod handshake;
 mod link;
 mod listing;
+mod mailbox;
+mod params;
 mod peer;
 pub(crate) mod policy;
 mod server;
@@ -29,6 +31,7 @@ use toolgate_runtime::{Runtime, definitions::Registered};
 pub use handshake::{Era, Greeting, LEGACY, MODERN, Way};
 pub use link::Link;
 pub use listing::{Listing, list};
+pub use mailbox::{Ear, Mouth, mailbox};
 pub use peer::{MOST_LINE, Noise, Peer, Query, Said, Step, Trouble};
 
 use server::{FirstTry, Server};

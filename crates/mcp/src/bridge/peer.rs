@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
@@ -26,7 +27,7 @@ use toolgate_contract::Fault;
 use toolgate_guard::json::{self as strict, Limits};
 use toolgate_runtime::tools::{Remark, Weight};
 
-use super::{calls::Calls, ears::Ears};
+use super::{calls::Calls, ears::Ears, mailbox::Mouth, params::Params};
 use crate::message::find_id;
 
 /// Bytes of one line, its end included.
@@ -133,7 +134,7 @@ struct Shared {
 
 struct Waiter {
     answer: oneshot::Sender<Result<Value, Trouble>>,
-    steps: Option<mpsc::Sender<Said>>,
+    steps: Option<Mouth>,
 }
 
 impl Peer {
@@ -165,24 +166,33 @@ impl Peer {
     pub async fn ask(
         &self,
         method: &str,
-        mut params: Map<String, Value>,
+        params: Map<String, Value>,
         patience: Duration,
-        steps: Option<mpsc::Sender<Said>>,
+        steps: Option<Mouth>,
+    ) -> Result<Value, Trouble> {
+        let params = Params { own: &params, brought: &Map::new(), says: None, progress: None };
+        self.ask_for(method, params, patience, steps).await
+    }
+
+    /// The same, with parameters that are somewhere else.
+    pub(crate) async fn ask_for(
+        &self,
+        method: &str,
+        params: Params<'_>,
+        patience: Duration,
+        steps: Option<Mouth>,
     ) -> Result<Value, Trouble> {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        if steps.is_some() {
-            let meta = params.entry("_meta").or_insert_with(|| json!({}));
-            meta["progressToken"] = json!(id);
-        }
+        let params = Params { progress: steps.is_some().then_some(id), ..params };
         let (answer, answered) = oneshot::channel();
         if let Some(ears) = &steps {
             self.shared.calls.begin(id, ears.clone());
         }
         let asked = Asked { shared: &self.shared, id };
         self.shared.wait_for(id, Waiter { answer, steps })?;
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let request = line(&Request { jsonrpc: "2.0", id, method, params });
         let whole = async {
-            self.shared.out.send(line(&request)).await.map_err(|_| Trouble::Gone)?;
+            self.shared.out.send(request).await.map_err(|_| Trouble::Gone)?;
             answered.await.unwrap_or(Err(Trouble::Gone))
         };
         let answer = timeout(patience, whole).await.unwrap_or(Err(Trouble::TimedOut(patience)));
@@ -246,6 +256,15 @@ impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peer").field("gone", &self.is_gone()).finish_non_exhaustive()
     }
+}
+
+/// A request as it is written.
+#[derive(Serialize)]
+struct Request<'a> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: Params<'a>,
 }
 
 /// A request that is under way. Dropped before its answer came, it is taken back.
@@ -366,7 +385,7 @@ impl Shared {
         if let Some(steps) =
             self.waiting().as_ref().and_then(|waiting| waiting.get(&id)).and_then(|waiter| waiter.steps.as_ref())
         {
-            let _ = steps.try_send(Said::Step(step));
+            steps.say(Said::Step(step));
         }
     }
 
@@ -377,7 +396,7 @@ impl Shared {
         let waiting = self.waiting();
         let mut calls = waiting.iter().flat_map(|waiting| waiting.values()).filter_map(|waiter| waiter.steps.as_ref());
         if let (Some(steps), None) = (calls.next(), calls.next()) {
-            let _ = steps.try_send(Said::Remark(remark));
+            steps.say(Said::Remark(remark));
         }
     }
 }
@@ -417,8 +436,10 @@ pub(crate) fn reply(id: &Value, answer: Result<Value, Value>) -> Value {
     }
 }
 
-fn line(message: &Value) -> Vec<u8> {
-    let mut line = message.to_string().into_bytes();
+fn line(message: &impl Serialize) -> Vec<u8> {
+    let mut line = Vec::with_capacity(512);
+    // What is written here is made of values and words, and those have a spelling.
+    let _ = serde_json::to_writer(&mut line, message);
     line.push(b'\n');
     line
 }

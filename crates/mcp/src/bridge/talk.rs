@@ -11,13 +11,14 @@ use std::{
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
-use tokio::{sync::mpsc, time::sleep};
+use tokio::time::sleep;
 use toolgate_contract::{Asked, Fault};
 use toolgate_runtime::tools::{Cx, Inquiry, Replies};
 
 use super::{
     handshake::Era,
     link::{Link, Told, Wanted},
+    mailbox::mailbox,
     peer::{Query, Said, Trouble},
     policy::{self, Leave},
     server::Server,
@@ -26,8 +27,6 @@ use super::{
 /// How often a server may answer a call with questions, and how many it may ask in all.
 const MOST_ROUNDS: usize = 8;
 const MOST_QUESTIONS: usize = 32;
-/// What is heard of a call before somebody listens.
-const UNHEARD: usize = 64;
 /// What a question is called that has no name.
 const QUESTION: &str = "question";
 /// Longer than anybody waits: how long a call may take is looked after here, where it is known who is waited for.
@@ -66,12 +65,11 @@ impl<'a> Talk<'a> {
     pub(super) async fn whole_answer(mut self, wanted: Wanted<'_>) -> Result<Value, Fault> {
         let mut brought = Map::new();
         for _ in 0..MOST_ROUNDS {
-            let mut wanted = wanted.clone();
-            wanted.params.append(&mut brought);
-            match self.one_round(wanted).await? {
+            match self.one_round(&wanted, &brought).await? {
                 Told::Whole(answer) => return Ok(answer),
                 Told::Asks { requests, state } => {
                     let answers = self.answers(requests).await?;
+                    brought.clear();
                     brought.extend(answers.map(|answers| ("inputResponses".to_owned(), answers)));
                     // It is the server's, and means nothing here: what was not given is not given back.
                     brought.extend(state.map(|state| ("requestState".to_owned(), state)));
@@ -82,10 +80,10 @@ impl<'a> Talk<'a> {
     }
 
     /// Asks once. What a server of the old era wants to know on the way is asked while it waits.
-    async fn one_round(&mut self, wanted: Wanted<'_>) -> Result<Told, Fault> {
-        let (ears, mut heard) = mpsc::channel(UNHEARD);
+    async fn one_round(&mut self, wanted: &Wanted<'_>, brought: &Map<String, Value>) -> Result<Told, Fault> {
+        let (mouth, mut ear) = mailbox();
         let method = wanted.method;
-        let mut answer = pin!(self.link.ask_for(wanted, FOR_EVER, Some(ears)));
+        let mut answer = pin!(self.link.ask_for(wanted, brought, FOR_EVER, Some(mouth)));
         let mut open: FuturesUnordered<Answering<'a>> = FuturesUnordered::new();
         loop {
             let (since, waits) = (Instant::now(), !open.is_empty());
@@ -93,13 +91,13 @@ impl<'a> Talk<'a> {
                 biased;
                 answer = &mut answer => {
                     // What was said before the answer is told before it.
-                    while let Ok(said) = heard.try_recv() {
+                    while let Some(said) = ear.heard() {
                         self.hear(said);
                     }
                     return answer.map_err(|trouble| self.fault(method, trouble));
                 }
                 Some((query, reply)) = open.next() => self.link.reply(&query, reply).await,
-                Some(said) = heard.recv() => {
+                said = ear.hear() => {
                     if let Some(query) = self.hear(said) {
                         self.asked += 1;
                         open.push(self.answer(query));

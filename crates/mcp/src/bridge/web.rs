@@ -14,7 +14,6 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use tokio::{
     runtime::Handle,
-    sync::mpsc,
     time::{sleep, timeout},
 };
 use toolgate_contract::Fault;
@@ -27,6 +26,7 @@ use super::{
     events::Events,
     handshake::{Era, Greeting, MODERN, hello, legacy, modern, says_modern, speaks_modern},
     link::listening,
+    mailbox::Mouth,
     peer::{MOST_LINE, Query, Said, Trouble, answer_in, remark_in, reply, step_in},
     policy,
 };
@@ -128,7 +128,7 @@ impl Web {
         params: Map<String, Value>,
         mirrored: &[Repeated],
         patience: Duration,
-        steps: Option<mpsc::Sender<Said>>,
+        steps: Option<Mouth>,
     ) -> Result<Value, Trouble> {
         let whole = async {
             match self.send(era, method, params.clone(), mirrored, steps.clone()).await {
@@ -149,7 +149,7 @@ impl Web {
         method: &str,
         mut params: Map<String, Value>,
         mirrored: &[Repeated],
-        steps: Option<mpsc::Sender<Said>>,
+        steps: Option<Mouth>,
     ) -> Result<Value, Trouble> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         if steps.is_some() {
@@ -200,7 +200,7 @@ impl Web {
         era: Era,
         mut reply: Streamed,
         id: u64,
-        steps: Option<&mpsc::Sender<Said>>,
+        steps: Option<&Mouth>,
     ) -> Result<Value, Trouble> {
         let status = reply.status();
         let has_session = self.session.lock().unwrap_or_else(PoisonError::into_inner).is_some();
@@ -238,7 +238,7 @@ impl Web {
         era: Era,
         mut reply: Streamed,
         id: u64,
-        steps: Option<&mpsc::Sender<Said>>,
+        steps: Option<&Mouth>,
     ) -> Result<Value, Trouble> {
         let mut events = Events::default();
         for _ in 0..=MOST_STREAMS {
@@ -279,15 +279,14 @@ impl Web {
         asked: &Value,
         method: &str,
         fields: &Map<String, Value>,
-        steps: Option<&mpsc::Sender<Said>>,
+        steps: Option<&Mouth>,
     ) {
         if method == "ping" {
             return self.reply(era, asked, Ok(json!({}))).await;
         }
         let params = fields.get("params").cloned().unwrap_or_else(|| json!({}));
         let query = Query { id: asked.clone(), method: method.to_owned(), params };
-        let is_taken =
-            policy::is_question(method) && steps.is_some_and(|steps| steps.try_send(Said::Query(query)).is_ok());
+        let is_taken = policy::is_question(method) && steps.is_some_and(|steps| steps.say(Said::Query(query)));
         if !is_taken {
             self.reply(era, asked, Err(policy::unknown_method())).await;
         }
@@ -323,7 +322,7 @@ impl Web {
 }
 
 /// What a server says on the way to the answer of request `id`.
-fn hear(id: u64, method: &str, fields: &Map<String, Value>, steps: Option<&mpsc::Sender<Said>>) {
+fn hear(id: u64, method: &str, fields: &Map<String, Value>, steps: Option<&Mouth>) {
     let params = fields.get("params").unwrap_or(&Value::Null);
     let said = match method {
         "notifications/progress" => step_in(params).filter(|(token, _)| *token == id).map(|(_, step)| Said::Step(step)),
@@ -332,7 +331,7 @@ fn hear(id: u64, method: &str, fields: &Map<String, Value>, steps: Option<&mpsc:
         _ => None,
     };
     if let (Some(steps), Some(said)) = (steps, said) {
-        let _ = steps.try_send(said);
+        steps.say(said);
     }
 }
 

@@ -91,5 +91,5 @@ struct People {
 
 async fn answer(State(people): State<People>, Extension(who): Extension<Proven>, request: Request) -> Response {
     let house = people.house.clone();
-    people.doors.of(who.person, move || Server::new(house.clone())).answer(request).await
+    people.doors.of(who.person, None, move || Server::new(house.clone())).answer(request).await
 }

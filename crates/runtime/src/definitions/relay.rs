@@ -5,6 +5,8 @@
 //! their own type and within a bound: cleaning would break them. That holds only for what is no text: data whose bytes are
 //! text is cleaned as the text it is, and data with orders in it is left out.
 
+use std::io;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use toolgate_contract::{Caps, Fault, Truncated, Unit};
@@ -43,7 +45,7 @@ impl Relayed {
         leave_out_data(&mut blocks);
         let data: usize = blocks.iter_mut().filter_map(Block::data).map(|data| data.len()).sum();
         let text = kind.text(&result);
-        let size = result.to_string().len().saturating_sub(data);
+        let size = written(&result).saturating_sub(data);
         if size > MOST {
             return Err(Fault::failed(
                 "result_too_large",
@@ -241,6 +243,24 @@ impl Block<'_> {
             false => json!({ "type": "text", "text": text }),
         };
     }
+}
+
+/// How many bytes a value takes as it is written.
+fn written(value: &Value) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // A value has a spelling, and counting does not fail.
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
 /// The text of one block, as a person would be told of it.

@@ -1,18 +1,21 @@
 //! The state of a single machine: `state.db` in a data directory.
 
 use std::{
+    collections::HashMap,
     path::Path,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         mpsc::{self, Sender},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use futures_util::{
     FutureExt,
     future::{BoxFuture, ready},
 };
+use rusqlite::Transaction;
 use tokio::sync::{oneshot, watch};
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, Cost, Digest, Evidence, Exceeded, Grant, GrantId, GrantTerms, InstanceId,
@@ -23,7 +26,9 @@ use super::{
     Account, Answered, ApprovalFilter, Ballot, CompleteError, Completed, EffectFilter, Filed, Reservation, Reserved,
     State, Taken, Ticket, VoteError, approvals,
     db::{Db, Glance},
-    evidence, grants, latches, once, spend, tokens,
+    evidence, grants, latches, once,
+    row::Trouble,
+    spend, tokens,
 };
 use crate::StoreError;
 
@@ -36,12 +41,29 @@ use crate::StoreError;
 pub struct SqliteState {
     work: Mutex<Option<Sender<Work>>>,
     glance: Mutex<Option<Glance>>,
+    proven: Mutex<HashMap<Digest, Proven>>,
     instance: InstanceId,
     closed: watch::Receiver<Option<Result<(), StoreError>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 type Work = Box<dyn FnOnce(&mut Db) + Send>;
+
+/// A token that was just looked up: whoever sends a thousand requests a second is not looked up for each. So one that is taken
+/// back by another program is good for this much longer; what this one changes counts at once.
+#[derive(Debug)]
+struct Proven {
+    token: Token,
+    at: Instant,
+}
+
+const FRESH: Duration = Duration::from_millis(5);
+
+impl Proven {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < FRESH
+    }
+}
 
 impl SqliteState {
     /// Opens the state of a data directory, and makes both if they are not there.
@@ -58,7 +80,7 @@ impl SqliteState {
             result.send_replace(Some(db.close()));
         });
         let thread = Some(thread.map_err(|error| StoreError::file(dir, error))?);
-        Ok(Self { work: Mutex::new(Some(work)), glance, instance, closed, thread })
+        Ok(Self { work: Mutex::new(Some(work)), glance, proven: Mutex::default(), instance, closed, thread })
     }
 
     async fn ask<T: Send + 'static>(
@@ -80,7 +102,40 @@ impl SqliteState {
         answered.await.unwrap_or(Err(StoreError::StateClosed))
     }
 
+    /// The token with this hash, if it holds. One that is not there is looked for every time.
+    fn look_up(&self, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
+        if let Some(proven) = self.proven().get(hash).filter(|proven| proven.is_fresh()) {
+            return Ok(Some(proven.token.clone()).filter(|token| token.holds(now_ms)));
+        }
+        let at = Instant::now();
+        let found = match &*self.glance.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(glance) => glance.read(|db| tokens::by_hash(db, hash, now_ms))?,
+            None => return Err(StoreError::StateClosed),
+        };
+        if let Some(token) = &found {
+            let mut proven = self.proven();
+            proven.retain(|_, proven| proven.is_fresh());
+            proven.insert(*hash, Proven { token: token.clone(), at });
+        }
+        Ok(found)
+    }
+
+    /// Changes tokens. Nothing that was known about them before is known any more.
+    async fn change_tokens<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let changed = self.ask(move |db| db.write(change)).await;
+        self.proven().clear();
+        changed
+    }
+
+    fn proven(&self) -> MutexGuard<'_, HashMap<Digest, Proven>> {
+        self.proven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stop(&self) {
+        self.proven().clear();
         // Before the thread closes its own: what was written ahead moves into the file with the last.
         self.glance.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -238,13 +293,9 @@ impl State for SqliteState {
     }
 
     fn token_by_hash(&self, hash: Digest, now_ms: u64) -> Answered<'_, Option<Token>> {
-        let found = match &*self.glance.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(glance) => glance.read(|db| tokens::by_hash(db, &hash, now_ms)),
-            None => Err(StoreError::StateClosed),
-        };
-        match found {
+        match self.look_up(&hash, now_ms) {
             Ok(Some(token)) if tokens::is_stale(&token, now_ms) => {
-                self.ask(move |db| db.write(|tx| tokens::touch(tx, &hash, now_ms))).boxed()
+                self.change_tokens(move |tx| tokens::touch(tx, &hash, now_ms)).boxed()
             }
             found => ready(found).boxed(),
         }
@@ -255,7 +306,7 @@ impl State for SqliteState {
     }
 
     fn revoke_token(&self, id: String, now_ms: u64) -> Answered<'_, Option<Token>> {
-        self.ask(move |db| db.write(|tx| tokens::revoke(tx, &id, now_ms))).boxed()
+        self.change_tokens(move |tx| tokens::revoke(tx, &id, now_ms)).boxed()
     }
 
     fn rotate_token(
@@ -265,7 +316,7 @@ impl State for SqliteState {
         expires_ms: Option<u64>,
         now_ms: u64,
     ) -> Answered<'_, Option<Token>> {
-        self.ask(move |db| db.write(|tx| tokens::rotate(tx, &id, &hash, expires_ms, now_ms))).boxed()
+        self.change_tokens(move |tx| tokens::rotate(tx, &id, &hash, expires_ms, now_ms)).boxed()
     }
 
     fn add_login_code(&self, code: LoginCode, now_ms: u64) -> Answered<'_, ()> {
