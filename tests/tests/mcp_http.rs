@@ -385,6 +385,8 @@ fn what_headers_say_is_what_the_body_says() {
     check(&[version, ("Mcp-Method", "tools/list"), ("Mcp-Name", "write")], &call, (400, -32020));
     check(&[version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "read")], &call, (400, -32020));
     check(&[version, ("Mcp-Name", "write")], &call, (400, -32020));
+    let twice = [version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "write"), ("Mcp-Name", "read")];
+    check(&twice, &call, (400, -32020));
     check(
         &[("MCP-Protocol-Version", LEGACY), ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")],
         &call,

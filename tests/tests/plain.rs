@@ -21,8 +21,13 @@ fn town() -> Town {
     let whole = json!({ "content": [{ "type": "hologram", "depth": 3 }], "x-top": [1], "_meta": lookalikes });
     let needs =
         json!({ "error": { "code": -32021, "message": "no", "data": { "requiredCapabilities": { "sampling": {} } } } });
-    let tools =
-        ["whole", "needs", "fails", "hangs"].map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
+    let names = ["whole", "needs", "fails", "hangs", "mirrored"];
+    let schema =
+        json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+    let tools = names.map(|name| match name {
+        "mirrored" => json!({ "name": name, "inputSchema": schema }),
+        _ => json!({ "name": name, "inputSchema": { "type": "object" } }),
+    });
     let answers = json!({
         "tools/call:whole": [[{ "result": whole }]],
         "tools/call:needs": [[needs]],
@@ -30,7 +35,7 @@ fn town() -> Town {
         "tools/call:hangs": [["hang"]],
     });
     let script = json!({ "era": "modern", "tools": [tools], "answers": answers });
-    Town::new(&["whole", "needs", "fails", "hangs"]).with("far", script).set("far", "may_ask", json!(["sampling"]))
+    Town::new(&names).with("far", script).set("far", "may_ask", json!(["sampling"]))
 }
 
 /// Calls that end in every way there is.
@@ -48,6 +53,8 @@ fn calls() -> Vec<Value> {
         call("far__whole", json!({})),
         call("far__needs", json!({})),
         call("far__fails", json!({})),
+        // Over HTTP a header that should repeat it is missing.
+        call("far__mirrored", json!({ "region": "north" })),
         call("far__no_such_tool", json!({})),
         json!({ "name": "echo", "arguments": { "text": "x" }, "_meta": { "toolgate/task": 7 } }),
         json!({ "name": "echo", "arguments": { "text": "x" }, "requestState": "guessed" }),

@@ -309,7 +309,7 @@ fn is_plain(headers: &HeaderMap, message: &ClientJsonRpcMessage, server: &Server
 /// Answers a call that needs nothing of the SDK. Where its client leaves, it is cancelled.
 async fn reply(server: &Server, call: PlainCall) -> Response {
     let _gone = call.visit.cancel.clone().drop_guard();
-    let reply = server.reply(call).await;
+    let reply = Box::pin(server.reply(call)).await;
     let lacks = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
     let status = match &reply {
         JsonRpcMessage::Error(error) if error.error.code == lacks => StatusCode::BAD_REQUEST,

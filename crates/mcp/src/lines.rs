@@ -21,6 +21,7 @@ use rmcp::{
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::Notify,
+    task::yield_now,
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -166,7 +167,8 @@ where
                 self.wire.waiting().calls.insert(call.id.clone(), Some(cancel.clone()));
                 let (server, wire) = (self.server.clone(), self.wire.clone());
                 tokio::spawn(async move {
-                    let reply = server.reply(call).await;
+                    // What is spawned is copied from place to place; what is on the heap moves with its pointer.
+                    let reply = Box::pin(server.reply(call)).await;
                     if !cancel.is_cancelled() {
                         wire.send(&reply).await;
                     }
@@ -193,7 +195,10 @@ where
     /// Waits for the last answers, then says that the client is gone.
     async fn finish(&mut self) {
         let deadline = *self.deadline.get_or_insert_with(Instant::now);
-        let answered = self.wire.until(|waiting| waiting.calls.is_empty());
+        let answered = async {
+            self.wire.until(|waiting| waiting.calls.is_empty()).await;
+            self.wire.clone().flush().await;
+        };
         if timeout_at(deadline, answered).await.is_err() {
             tracing::debug!("the client left before its calls were answered");
         }
@@ -279,6 +284,8 @@ pub(crate) struct Wire<W> {
 struct Waiting {
     /// Lines to be written.
     answers: Vec<u8>,
+    /// Somebody is about to write them.
+    awaited: bool,
     /// Calls to be answered, and what cancels those the SDK has no part in.
     calls: HashMap<RequestId, Option<CancellationToken>>,
 }
@@ -316,11 +323,16 @@ impl<W: AsyncWrite + Send + Unpin> Wire<W> {
         Ok(())
     }
 
-    /// Puts a message in line, and writes it.
+    /// Puts a message in line, and has it written. What is about to be answered as well is written with it: a client that is
+    /// woken up once has less to do.
     async fn send(self: Arc<Self>, message: &ServerJsonRpcMessage) {
-        match self.answer(message) {
-            Ok(()) => self.flush().await,
-            Err(error) => self.fail(error),
+        if let Err(error) = self.answer(message) {
+            return self.fail(error);
+        }
+        if !mem::replace(&mut self.waiting().awaited, true) {
+            yield_now().await;
+            self.waiting().awaited = false;
+            self.flush().await;
         }
     }
 

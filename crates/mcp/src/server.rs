@@ -327,10 +327,13 @@ impl Server {
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
         let Came { name, visit, takes_tasks } = came;
-        let longest = if takes_tasks { tasks::MOMENT } else { Duration::MAX };
-        let paused = match timeout(longest, call.listen(visit, answers)).await {
-            Ok(paused) => paused,
-            Err(_) => match self.as_task(call, self.meta(visit))? {
+        let listened = match takes_tasks {
+            true => timeout(tasks::MOMENT, call.listen(visit, answers)).await.ok(),
+            false => Some(call.listen(visit, answers).await),
+        };
+        let paused = match listened {
+            Some(paused) => paused,
+            None => match self.as_task(call, self.meta(visit))? {
                 Adopted::Task(task) => return Ok(Answered::Task(task)),
                 Adopted::Full(back) => {
                     call = back;

@@ -5,11 +5,11 @@
 //! with the answers: then it is listened to from there. A call that is dropped is cancelled.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     future::pending,
     panic::resume_unwind,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ use rmcp::{
 };
 use serde_json::{Map, Value, json};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::JoinError,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -41,13 +41,15 @@ use crate::{
 /// A call that is under way.
 pub(crate) struct UnderWay {
     ended: Pin<Box<dyn Future<Output = Outcome> + Send>>,
-    rounds: mpsc::Receiver<Round>,
+    rounds: Rounds,
     /// The one that waits for answers.
     open: Option<Round>,
     reports: Reports,
-    lacks: Arc<Mutex<Option<Value>>>,
     cancel: CancellationToken,
 }
+
+/// What the call wants to know, as it comes. Nobody is asked any more once it is dropped.
+struct Rounds(Arc<Client>);
 
 /// Questions that are asked together.
 struct Round {
@@ -76,20 +78,18 @@ pub(crate) enum Standing {
 impl UnderWay {
     /// Starts a call of a client that can do this, and hears remarks from this weight on.
     pub(crate) fn start(runtime: &Runtime, call: Call, can: Arc<Can>, hears: Option<Weight>, hold: Duration) -> Self {
-        let (sender, rounds) = mpsc::channel(1);
-        let reports = Reports::default();
-        let (lacks, cancel) = (Arc::default(), CancellationToken::new());
-        let client = Client { can, rounds: sender, lacks: Arc::clone(&lacks) };
+        let client = Arc::new(Client { can, desk: Mutex::default(), asked: Notify::new() });
+        let (reports, cancel) = (Reports::default(), CancellationToken::new());
         let watch = Watch {
             cancel: cancel.clone(),
             progress: Some(reports.sink()),
             remarks: hears.map(|least| reports.listener(least)),
-            caller: Some(Arc::new(client)),
+            caller: Some(client.clone()),
             hold,
         };
         let runtime = runtime.clone();
         let ended = Box::pin(async move { runtime.invoke(call, watch).await });
-        Self { ended, rounds, open: None, reports, lacks, cancel }
+        Self { ended, rounds: Rounds(client), open: None, reports, cancel }
     }
 
     /// Listens for a request of its client, which may have brought answers with it: they are for the first questions there
@@ -118,7 +118,7 @@ impl UnderWay {
                     hearing.rest(&self.reports).await;
                     return Paused::Ended(outcome.into());
                 }
-                Some(round) = self.rounds.recv() => self.open = Some(round),
+                round = self.rounds.next() => self.open = Some(round),
                 () = visit.cancel.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
                 due = hearing.due(&self.reports) => hearing.tell(due).await,
             }
@@ -187,7 +187,7 @@ impl UnderWay {
                     let lacks = self.lacks();
                     return (outcome, lacks);
                 }
-                Some(round) = self.rounds.recv() => {
+                round = self.rounds.next() => {
                     number += 1;
                     answers.clear();
                     tell(Standing::Asks(round.numbered(number)));
@@ -210,7 +210,7 @@ impl UnderWay {
 
     /// What the client would have to be able to do, where the call failed for that.
     pub(crate) fn lacks(&self) -> Option<Value> {
-        self.lacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rounds.0.desk().lacks.clone()
     }
 
     /// Cancels it, and waits until its end is recorded.
@@ -279,8 +279,45 @@ fn not_answered(error: &ServiceError) -> Fault {
 /// The client of a call, as the call sees it.
 struct Client {
     can: Arc<Can>,
-    rounds: mpsc::Sender<Round>,
-    lacks: Arc<Mutex<Option<Value>>>,
+    desk: Mutex<Desk>,
+    asked: Notify,
+}
+
+#[derive(Default)]
+struct Desk {
+    /// What is to be asked.
+    rounds: VecDeque<Round>,
+    /// Nobody asks it any more.
+    closed: bool,
+    /// What the client would have to be able to do.
+    lacks: Option<Value>,
+}
+
+impl Client {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rounds {
+    /// The next round. Nothing is lost when the future is dropped.
+    async fn next(&self) -> Round {
+        loop {
+            let round = self.0.desk().rounds.pop_front();
+            match round {
+                Some(round) => return round,
+                None => self.0.asked.notified().await,
+            }
+        }
+    }
+}
+
+impl Drop for Rounds {
+    fn drop(&mut self) {
+        let mut desk = self.0.desk();
+        desk.closed = true;
+        desk.rounds.clear();
+    }
 }
 
 impl Caller for Client {
@@ -290,12 +327,15 @@ impl Caller for Client {
 
     fn ask(&self, inquiries: Vec<Inquiry>) -> Replying {
         let (answer, answered) = oneshot::channel();
-        let rounds = self.rounds.clone();
-        Box::pin(async move {
-            // Where nobody listens any more the call is cancelled, and that is how it ends: it is given no answer first.
-            if rounds.send(Round { inquiries, answer }).await.is_err() {
-                return pending().await;
+        {
+            let mut desk = self.desk();
+            // Where nobody asks any more the call is cancelled, and that is how it ends: it is given no answer first.
+            if !desk.closed {
+                desk.rounds.push_back(Round { inquiries, answer });
             }
+        }
+        self.asked.notify_one();
+        Box::pin(async move {
             match answered.await {
                 Ok(replies) => replies,
                 Err(_) => pending().await,
@@ -304,7 +344,7 @@ impl Caller for Client {
     }
 
     fn lacks(&self, needed: Value) {
-        *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = Some(needed);
+        self.desk().lacks = Some(needed);
     }
 }
 
@@ -321,8 +361,8 @@ impl UnderWay {
                 }
             }
         });
-        let rounds = mpsc::channel(1).1;
-        Self { ended, rounds, open: None, reports: Reports::default(), lacks: Arc::default(), cancel }
+        let client = Client { can: Arc::default(), desk: Mutex::default(), asked: Notify::new() };
+        Self { ended, rounds: Rounds(Arc::new(client)), open: None, reports: Reports::default(), cancel }
     }
 }
 

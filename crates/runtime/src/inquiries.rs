@@ -30,16 +30,15 @@ const MOST: usize = 1024 * 1024;
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// The way to whoever made this call; to nobody where they cannot be asked.
-pub(crate) fn inquiries(house: &House, watch: &Watch, waiting: &Arc<Waiting>) -> Inquiries {
+pub(crate) fn inquiries(house: &Arc<House>, watch: &Watch, waiting: &Arc<Waiting>) -> Inquiries {
     let Some(caller) = &watch.caller else { return Inquiries::default() };
-    let words = Words { broker: house.connections.broker().clone(), redactor: house.redactor.clone() };
-    Inquiries::to(Arc::new(Desk { caller: caller.clone(), words: Arc::new(words), waiting: waiting.clone() }))
+    Inquiries::to(Arc::new(Desk { caller: caller.clone(), house: house.clone(), waiting: waiting.clone() }))
 }
 
 /// Between a tool and whoever called.
 struct Desk {
     caller: Arc<dyn Caller>,
-    words: Arc<Words>,
+    house: Arc<House>,
     waiting: Arc<Waiting>,
 }
 
@@ -50,7 +49,8 @@ impl Caller for Desk {
 
     fn ask(&self, inquiries: Vec<Inquiry>) -> Replying {
         let methods: Vec<_> = inquiries.iter().map(|inquiry| (inquiry.key.clone(), inquiry.method.clone())).collect();
-        let clean = |inquiry: Inquiry| Inquiry { params: self.words.plain(inquiry.params), ..inquiry };
+        let words = Words { broker: self.house.connections.broker().clone(), redactor: self.house.redactor.clone() };
+        let clean = |inquiry: Inquiry| Inquiry { params: words.plain(inquiry.params), ..inquiry };
         let inquiries: Vec<_> = inquiries.into_iter().map(clean).collect();
         let bytes: usize = inquiries.iter().map(|inquiry| inquiry.params.to_string().len()).sum();
         if bytes > MOST {
@@ -58,7 +58,7 @@ impl Caller for Desk {
             let fault = Fault::refused("question_too_large", message, "Report this to who runs the server.");
             return Box::pin(std::future::ready(Err(fault)));
         }
-        let (asked, words, waiting) = (self.caller.ask(inquiries), self.words.clone(), self.waiting.clone());
+        let (asked, waiting) = (self.caller.ask(inquiries), self.waiting.clone());
         Box::pin(async move {
             let left = LIFE.saturating_sub(waiting.lock().waited(Instant::now()));
             let _waits = waiting.begin();

@@ -67,7 +67,10 @@ impl Work {
     {
         Self::Waiting(Arc::new(move |cx, input| {
             let answer = run(cx, input);
-            Box::pin(async move { answer.await?.into_output() })
+            Box::pin(async move {
+                let Answer { value, text, truncated } = answer.await?;
+                Ok(Output::of(value, text, truncated))
+            })
         }))
     }
 
@@ -316,11 +319,18 @@ impl<T: Serialize> Answer<T> {
                 "Report this as a bug in the tool.",
             )
         })?;
+        Ok(Output::of(structured, text, truncated))
+    }
+}
+
+impl Output {
+    /// What a tool gave, with the value as its text where it has none of its own.
+    fn of(structured: Value, text: Option<String>, truncated: Option<Truncated>) -> Self {
         let text = text.unwrap_or_else(|| match &structured {
             Value::String(text) => text.clone(),
             other => format!("{other:#}"),
         });
-        Ok(Output { structured, text, truncated })
+        Self { structured, text, truncated }
     }
 }
 

@@ -15,6 +15,9 @@ use super::{
     web::{Repeated, Web},
 };
 
+/// Longer than anybody waits.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
 /// A server, and how it is spoken to.
 #[derive(Debug, Clone)]
 pub struct Link {
@@ -82,7 +85,7 @@ impl Link {
     /// Asks, as [`Peer::ask`] does.
     pub async fn ask(&self, method: &str, params: Map<String, Value>, patience: Duration) -> Result<Value, Trouble> {
         let wanted = Wanted { method, params, mirrored: &[], can: &json!({}) };
-        match self.ask_for(&wanted, &Map::new(), patience, None).await? {
+        match self.ask_for(&wanted, &Map::new(), Some(patience), None).await? {
             Told::Whole(answer) => Ok(answer),
             // Nobody here can give what it still wants, because it was told so.
             Told::Asks { .. } => Err(of_type("input_required")),
@@ -94,7 +97,7 @@ impl Link {
         &self,
         wanted: &Wanted<'_>,
         brought: &Map<String, Value>,
-        patience: Duration,
+        patience: Option<Duration>,
         ears: Option<Mouth>,
     ) -> Result<Told, Trouble> {
         let Wanted { method, params, mirrored, can } = wanted;
@@ -107,7 +110,8 @@ impl Link {
             Talk::Web(web) => {
                 let mut whole = params.clone();
                 whole.extend(brought.clone());
-                web.ask(era, method, era.params(whole, can), mirrored, patience, ears).await?
+                let (whole, patience) = (era.params(whole, can), patience.unwrap_or(FOR_EVER));
+                Box::pin(web.ask(era, method, whole, mirrored, patience, ears)).await?
             }
         };
         match (answer["resultType"].as_str(), era) {

@@ -171,15 +171,15 @@ impl Peer {
         steps: Option<Mouth>,
     ) -> Result<Value, Trouble> {
         let params = Params { own: &params, brought: &Map::new(), says: None, progress: None };
-        self.ask_for(method, params, patience, steps).await
+        self.ask_for(method, params, Some(patience), steps).await
     }
 
-    /// The same, with parameters that are somewhere else.
+    /// The same, with parameters that are somewhere else; without a bound on the time for who has one of their own.
     pub(crate) async fn ask_for(
         &self,
         method: &str,
         params: Params<'_>,
-        patience: Duration,
+        patience: Option<Duration>,
         steps: Option<Mouth>,
     ) -> Result<Value, Trouble> {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
@@ -195,7 +195,10 @@ impl Peer {
             self.shared.out.send(request).await.map_err(|_| Trouble::Gone)?;
             answered.await.unwrap_or(Err(Trouble::Gone))
         };
-        let answer = timeout(patience, whole).await.unwrap_or(Err(Trouble::TimedOut(patience)));
+        let answer = match patience {
+            Some(patience) => timeout(patience, whole).await.unwrap_or(Err(Trouble::TimedOut(patience))),
+            None => whole.await,
+        };
         drop(asked);
         answer
     }

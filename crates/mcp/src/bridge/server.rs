@@ -302,7 +302,8 @@ impl Server {
         let call = move |cx: Arc<Cx>, input: Value| {
             let params = Map::from_iter([("name".to_owned(), json!(name)), ("arguments".to_owned(), input)]);
             let (server, repeated) = (server.clone(), repeated.clone());
-            async move { server.call("tools/call", params, &repeated, &cx).await }
+            // It is passed on through hands that would each copy it.
+            Box::pin(async move { server.call("tools/call", params, &repeated, &cx).await })
         };
         let terms = self.settings.tools.get(&definition.name).cloned().unwrap_or_default();
         let tool = Imported::relayed(definition.clone(), call).under(terms).within(self.settings.request + MARGIN);
@@ -331,15 +332,19 @@ impl Server {
     ) -> Result<Value, Fault> {
         let link = self.link().clone().ok_or_else(|| self.unavailable())?;
         let can = self.leave.of_call(&cx.caller_can());
-        self.want_remarks(&link, cx.hears(), &mut params).await;
+        if let Some(from) = cx.hears() {
+            Box::pin(self.want_remarks(&link, from, &mut params)).await;
+        }
         let wanted = Wanted { method, params, mirrored: repeated, can: &can };
         Talk::new(self, &link, cx, &can).whole_answer(wanted).await
     }
 
     /// Says that remarks are wanted: with the request, or in the old era beforehand and for everybody, so that it is said
     /// again only where somebody wants more of them. Who wants less is told less by us.
-    async fn want_remarks(&self, link: &Link, from: Option<Weight>, params: &mut Map<String, Value>) {
-        let Some(from) = from.filter(|_| link.greeting().capabilities["logging"].is_object()) else { return };
+    async fn want_remarks(&self, link: &Link, from: Weight, params: &mut Map<String, Value>) {
+        if !link.greeting().capabilities["logging"].is_object() {
+            return;
+        }
         if link.greeting().era == Era::Modern {
             params.entry("_meta").or_insert_with(|| json!({}))[LOG_LEVEL] = json!(from);
             return;

@@ -29,8 +29,6 @@ const MOST_ROUNDS: usize = 8;
 const MOST_QUESTIONS: usize = 32;
 /// What a question is called that has no name.
 const QUESTION: &str = "question";
-/// Longer than anybody waits: how long a call may take is looked after here, where it is known who is waited for.
-const FOR_EVER: Duration = Duration::from_secs(3600);
 /// Numbers of errors: a client that lacks something, a request that makes no sense, a person or model that does not answer.
 const MISSING_CAPABILITY: i64 = -32021;
 const INVALID_REQUEST: i64 = -32600;
@@ -83,7 +81,8 @@ impl<'a> Talk<'a> {
     async fn one_round(&mut self, wanted: &Wanted<'_>, brought: &Map<String, Value>) -> Result<Told, Fault> {
         let (mouth, mut ear) = mailbox();
         let method = wanted.method;
-        let mut answer = pin!(self.link.ask_for(wanted, brought, FOR_EVER, Some(mouth)));
+        // How long a call may take is looked after here, where it is known who is waited for.
+        let mut answer = pin!(self.link.ask_for(wanted, brought, None, Some(mouth)));
         let mut open: FuturesUnordered<Answering<'a>> = FuturesUnordered::new();
         loop {
             let (since, waits) = (Instant::now(), !open.is_empty());
