@@ -1,21 +1,20 @@
 //! The state of a single machine: `state.db` in a data directory.
 
 use std::{
-    collections::HashMap,
+    num::NonZero,
     path::Path,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, PoisonError,
         mpsc::{self, Sender},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
 };
 
 use futures_util::{
     FutureExt,
     future::{BoxFuture, ready},
 };
-use rusqlite::Transaction;
+use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, Cost, Digest, Evidence, Exceeded, Grant, GrantId, GrantTerms, InstanceId,
@@ -40,8 +39,8 @@ use crate::StoreError;
 #[derive(Debug)]
 pub struct SqliteState {
     work: Mutex<Option<Sender<Work>>>,
-    glance: Mutex<Option<Glance>>,
-    proven: Mutex<HashMap<Digest, Proven>>,
+    /// As many as there are threads that ask, up to a few: a request does not wait for the look of another.
+    glances: Vec<Mutex<Option<Glance>>>,
     instance: InstanceId,
     closed: watch::Receiver<Option<Result<(), StoreError>>>,
     thread: Option<JoinHandle<()>>,
@@ -49,28 +48,16 @@ pub struct SqliteState {
 
 type Work = Box<dyn FnOnce(&mut Db) + Send>;
 
-/// A token that was just looked up: whoever sends a thousand requests a second is not looked up for each. So one that is taken
-/// back by another program is good for this much longer; what this one changes counts at once.
-#[derive(Debug)]
-struct Proven {
-    token: Token,
-    at: Instant,
-}
-
-const FRESH: Duration = Duration::from_millis(5);
-
-impl Proven {
-    fn is_fresh(&self) -> bool {
-        self.at.elapsed() < FRESH
-    }
-}
+/// The most that look at once.
+const GLANCES: usize = 4;
 
 impl SqliteState {
     /// Opens the state of a data directory, and makes both if they are not there.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let mut db = Db::open(dir)?;
         let instance = db.instance.id.clone();
-        let glance = Mutex::new(Some(db.glance()?));
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(GLANCES);
+        let glances = (0..threads).map(|_| Ok(Mutex::new(Some(db.glance()?)))).collect::<Result<_, StoreError>>()?;
         let (work, jobs) = mpsc::channel::<Work>();
         let (result, closed) = watch::channel(None);
         let thread = thread::Builder::new().name("state".to_owned()).spawn(move || {
@@ -80,7 +67,7 @@ impl SqliteState {
             result.send_replace(Some(db.close()));
         });
         let thread = Some(thread.map_err(|error| StoreError::file(dir, error))?);
-        Ok(Self { work: Mutex::new(Some(work)), glance, proven: Mutex::default(), instance, closed, thread })
+        Ok(Self { work: Mutex::new(Some(work)), glances, instance, closed, thread })
     }
 
     async fn ask<T: Send + 'static>(
@@ -102,42 +89,21 @@ impl SqliteState {
         answered.await.unwrap_or(Err(StoreError::StateClosed))
     }
 
-    /// The token with this hash, if it holds. One that is not there is looked for every time.
-    fn look_up(&self, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
-        if let Some(proven) = self.proven().get(hash).filter(|proven| proven.is_fresh()) {
-            return Ok(Some(proven.token.clone()).filter(|token| token.holds(now_ms)));
+    /// Looks where nobody else does, if there is such a place.
+    fn glance<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Trouble>) -> Result<T, StoreError> {
+        let free = self.glances.iter().find_map(|glance| glance.try_lock().ok());
+        let held = free.or_else(|| Some(self.glances.first()?.lock().unwrap_or_else(PoisonError::into_inner)));
+        match held.as_deref() {
+            Some(Some(glance)) => glance.read(look),
+            Some(None) | None => Err(StoreError::StateClosed),
         }
-        let at = Instant::now();
-        let found = match &*self.glance.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(glance) => glance.read(|db| tokens::by_hash(db, hash, now_ms))?,
-            None => return Err(StoreError::StateClosed),
-        };
-        if let Some(token) = &found {
-            let mut proven = self.proven();
-            proven.retain(|_, proven| proven.is_fresh());
-            proven.insert(*hash, Proven { token: token.clone(), at });
-        }
-        Ok(found)
-    }
-
-    /// Changes tokens. Nothing that was known about them before is known any more.
-    async fn change_tokens<T: Send + 'static>(
-        &self,
-        change: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let changed = self.ask(move |db| db.write(change)).await;
-        self.proven().clear();
-        changed
-    }
-
-    fn proven(&self) -> MutexGuard<'_, HashMap<Digest, Proven>> {
-        self.proven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stop(&self) {
-        self.proven().clear();
         // Before the thread closes its own: what was written ahead moves into the file with the last.
-        self.glance.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for glance in &self.glances {
+            glance.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
         self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -293,9 +259,9 @@ impl State for SqliteState {
     }
 
     fn token_by_hash(&self, hash: Digest, now_ms: u64) -> Answered<'_, Option<Token>> {
-        match self.look_up(&hash, now_ms) {
+        match self.glance(|db| tokens::by_hash(db, &hash, now_ms)) {
             Ok(Some(token)) if tokens::is_stale(&token, now_ms) => {
-                self.change_tokens(move |tx| tokens::touch(tx, &hash, now_ms)).boxed()
+                self.ask(move |db| db.write(|tx| tokens::touch(tx, &hash, now_ms))).boxed()
             }
             found => ready(found).boxed(),
         }
@@ -306,7 +272,7 @@ impl State for SqliteState {
     }
 
     fn revoke_token(&self, id: String, now_ms: u64) -> Answered<'_, Option<Token>> {
-        self.change_tokens(move |tx| tokens::revoke(tx, &id, now_ms)).boxed()
+        self.ask(move |db| db.write(|tx| tokens::revoke(tx, &id, now_ms))).boxed()
     }
 
     fn rotate_token(
@@ -316,7 +282,7 @@ impl State for SqliteState {
         expires_ms: Option<u64>,
         now_ms: u64,
     ) -> Answered<'_, Option<Token>> {
-        self.change_tokens(move |tx| tokens::rotate(tx, &id, &hash, expires_ms, now_ms)).boxed()
+        self.ask(move |db| db.write(|tx| tokens::rotate(tx, &id, &hash, expires_ms, now_ms))).boxed()
     }
 
     fn add_login_code(&self, code: LoginCode, now_ms: u64) -> Answered<'_, ()> {
