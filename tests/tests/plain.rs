@@ -1,7 +1,5 @@
 //! Calls that want nothing but their answer take a shorter way than the SDK's: what they are answered is the same.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
-
 use std::io::Read as _;
 
 use serde_json::{Value, json};

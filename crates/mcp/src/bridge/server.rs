@@ -53,7 +53,7 @@ pub(crate) struct Server {
     /// What it may ask of whoever calls.
     leave: Leave,
     /// How it is spoken to, while it is there.
-    link: Mutex<Option<Link>>,
+    link: Mutex<Option<Arc<Link>>>,
     /// From which weight on it was asked to make remarks, in the era where that is said once for everybody.
     remarks_from: Mutex<Option<Weight>>,
 }
@@ -134,6 +134,7 @@ impl Server {
             }
             opened => opened?,
         };
+        let link = Arc::new(link);
         let listing = self.list(&link).await.map_err(|trouble| self.fault(trouble))?;
         *self.link() = Some(link.clone());
         *self.remarks_from.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -365,7 +366,7 @@ impl Server {
         }
     }
 
-    fn link(&self) -> MutexGuard<'_, Option<Link>> {
+    fn link(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -415,7 +416,7 @@ const GONE: &str = "server_gone";
 
 /// A server that was greeted and whose tools were taken in.
 struct Connected {
-    link: Link,
+    link: Arc<Link>,
     /// Dropping it ends the program.
     life: Option<Life>,
     listing: Listing,

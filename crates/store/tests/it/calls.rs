@@ -65,7 +65,7 @@ pub(crate) fn read(id: &str) -> End {
         replayed: false,
         elapsed_ms: 3,
     };
-    End { at_ms: AT + 3, record, outcome, raw: None, begun: false }
+    End { at_ms: AT + 3, record, outcome: outcome.into(), raw: None, begun: false }
 }
 
 /// The end of a call whose raw result differs from the cleaned one.

@@ -215,8 +215,8 @@ async fn intents_ends_after_effects_and_pending_ends_are_there_when_the_caller_g
     store.end(end("one")).await.unwrap();
     assert_eq!(last(), "end");
     let pending = read("two");
-    let outcome = Outcome { status: Status::Pending, is_error: true, ..pending.outcome.clone() };
-    store.end(End { outcome, ..pending }).await.unwrap();
+    let outcome = Outcome { status: Status::Pending, is_error: true, ..(*pending.outcome).clone() };
+    store.end(End { outcome: outcome.into(), ..pending }).await.unwrap();
     assert_eq!(reader.tail(1).unwrap()[0].body["call"], "two");
 }
 

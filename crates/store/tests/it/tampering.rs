@@ -385,8 +385,8 @@ async fn the_free_space_of_index_pages_is_signed_when_a_log_is_closed() {
     let text = "x".repeat(7_000);
     for i in 0..4_400 {
         let read = read(&format!("call {i}"));
-        let outcome = Outcome { text: text.clone(), ..read.outcome.clone() };
-        store.end(End { outcome, ..read }).await.unwrap();
+        let outcome = Outcome { text: text.clone(), ..(*read.outcome).clone() };
+        store.end(End { outcome: outcome.into(), ..read }).await.unwrap();
     }
     store.begin(intent("last")).await.unwrap();
     let open = report(dir.path());
