@@ -180,6 +180,8 @@ pub(crate) struct Door<S> {
     sessions: Arc<Sessions>,
     plain: Option<Arc<Server>>,
     slots: Arc<Semaphore>,
+    /// Calls end with the server.
+    stop: CancellationToken,
 }
 
 impl<S: ServerHandler> Door<S> {
@@ -192,7 +194,7 @@ impl<S: ServerHandler> Door<S> {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(stop.child_token());
         let service = StreamableHttpService::new(move || Ok(make()), sessions.clone(), config);
-        Self { service, sessions, plain, slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Self { service, sessions, plain, slots: Arc::new(Semaphore::new(MOST_AT_ONCE)), stop: stop.clone() }
     }
 
     pub(crate) async fn answer(&self, request: Request) -> Response {
@@ -245,7 +247,7 @@ impl<S: ServerHandler> Door<S> {
             Err(refusal) => return refused(refusal),
         };
         if let Some(server) = self.plain.as_ref().filter(|server| is_plain(&parts.headers, &message, server)) {
-            match PlainCall::of(message, None, CancellationToken::new) {
+            match PlainCall::of(message, None, || self.stop.child_token()) {
                 Ok(call) => return reply(server, call).await,
                 Err(other) => message = other,
             }
@@ -306,7 +308,7 @@ fn is_plain(headers: &HeaderMap, message: &ClientJsonRpcMessage, server: &Server
         && !server.is_mirrored(name)
 }
 
-/// Answers a call that needs nothing of the SDK. Where its client leaves, it is cancelled.
+/// Answers a call that needs nothing of the SDK. Where its client leaves or the server stops, it is cancelled.
 async fn reply(server: &Server, call: PlainCall) -> Response {
     let _gone = call.visit.cancel.clone().drop_guard();
     let reply = Box::pin(server.reply(call)).await;
