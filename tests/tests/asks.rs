@@ -222,6 +222,21 @@ fn a_client_is_not_asked_what_it_cannot_answer() {
 }
 
 #[test]
+fn a_call_whose_question_nobody_answers_goes_on_by_itself() {
+    let question = form("What is your name?", "name");
+    let ask = json!({ "send": { "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": question } });
+    let steps = json!([ask, { "wait": 300 }, { "result": { "content": [] } }]);
+    let script = json!({ "era": "legacy", "tools": [[tool("ask")]], "answers": { "tools/call:ask": [steps] } });
+    let town = with(&script);
+    let mut client = town.serve(Era::New, able());
+    let asked = client.begin(json!({ "name": "far__ask", "arguments": {} }));
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    // The server has not waited for the answer, and neither has the record.
+    wait_until("it has ended", || town.outcomes().iter().any(|outcome| outcome["tool"] == "far__ask"));
+    assert_eq!(town.outcomes()[0]["status"], "done", "{:?}", town.outcomes());
+}
+
+#[test]
 fn no_person_is_asked_for_a_secret_or_sent_to_an_address_that_is_not_the_servers() {
     let check = |params: Value, refusal: &str| {
         let legacy = with(&asking("legacy", "elicitation/create", params.clone()));

@@ -142,8 +142,14 @@ fn a_call_whose_client_cancels_or_leaves_ends() {
     }
     let served = Served::with(&town.bench, &["--config", town.config().to_str().unwrap()]);
     served.ask(served.token(), &json!({}), "tools/list", json!({}));
-    let before = ended(&town).len();
-    drop(served.post(served.token(), &json!({}), "tools/call", json!({ "name": "far__hangs", "arguments": {} })));
+    let intents = || {
+        let of_it = |line: &&Value| line["body"]["kind"] == "intent" && line["body"]["record"]["tool"] == "far__hangs";
+        town.tail().iter().filter(of_it).count()
+    };
+    let (before, begun) = (ended(&town).len(), intents());
+    let call = served.post(served.token(), &json!({}), "tools/call", json!({ "name": "far__hangs", "arguments": {} }));
+    wait_until("it has begun", || intents() == begun + 1);
+    drop(call);
     wait_until("it has ended", || ended(&town).len() == before + 1);
     assert_eq!(ended(&town)[before..], [json!("cancelled")]);
 }
