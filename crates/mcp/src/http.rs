@@ -308,9 +308,8 @@ fn is_plain(headers: &HeaderMap, message: &ClientJsonRpcMessage, server: &Server
         && !server.is_mirrored(name)
 }
 
-/// Answers a call that needs nothing of the SDK. Where its client leaves or the server stops, it is cancelled.
+/// Answers a call that needs nothing of the SDK. One that is dropped because its client has left is cancelled, as anywhere.
 async fn reply(server: &Server, call: PlainCall) -> Response {
-    let _gone = call.visit.cancel.clone().drop_guard();
     let reply = Box::pin(server.reply(call)).await;
     let lacks = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
     let status = match &reply {
