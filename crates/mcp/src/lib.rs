@@ -133,9 +133,11 @@ where
     };
     server.leave().await;
     runtime.agent_left(&agent);
-    match (wire.failure(), served?) {
+    // What broke the connection is why it was not greeted either.
+    match (wire.failure(), served) {
         (Some(failure), _) => Err(failure.into()),
-        (None, QuitReason::JoinError(error)) => Err(error.into()),
-        (None, _) => Ok(()),
+        (None, Err(error)) => Err(error),
+        (None, Ok(QuitReason::JoinError(error))) => Err(error.into()),
+        (None, Ok(_)) => Ok(()),
     }
 }

@@ -4,7 +4,10 @@
 
 use std::{
     collections::BTreeSet,
+    io,
+    pin::Pin,
     sync::{Arc, Mutex, mpsc},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -13,7 +16,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split},
+    io::{
+        AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream, ReadBuf, ReadHalf, WriteHalf, duplex, split,
+    },
     task::JoinHandle,
     time::timeout,
 };
@@ -759,6 +764,32 @@ async fn a_client_that_closes_its_ears_is_gone() {
     // The input stays open: only the broken output can tell the server to leave.
     timeout(PATIENCE, served).await.expect("the server leaves").unwrap().unwrap();
     drop(write);
+}
+
+/// A stream that cannot be read.
+struct Torn;
+
+impl AsyncRead for Torn {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Err(io::Error::other("torn")))
+    }
+}
+
+#[tokio::test]
+async fn what_broke_the_connection_is_told() {
+    let workspace = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        config: Config::built_in(workspace.path()),
+        store: Arc::new(Memory::default()),
+        state: None,
+        tools: vec![echo()],
+        hidden: Vec::new(),
+        rooms: None,
+        secrets: None,
+    };
+    let served = serve(Runtime::open(setup).unwrap(), AgentName::from("default"), Torn, duplex(1024).0);
+    let served = timeout(PATIENCE, served).await.expect("the server leaves");
+    assert!(matches!(&served, Err(ServeError::Broken(error)) if error.to_string() == "torn"), "{served:?}");
 }
 
 #[tokio::test]
