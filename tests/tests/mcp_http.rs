@@ -387,6 +387,19 @@ fn what_headers_say_is_what_the_body_says() {
     check(&[version, ("Mcp-Name", "write")], &call, (400, -32020));
     let twice = [version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "write"), ("Mcp-Name", "read")];
     check(&twice, &call, (400, -32020));
+    let both = "application/json, text/event-stream";
+    for (accept, kind, status) in [("application/json", "application/json", 406), (both, "text/plain", 415)] {
+        let headers = [
+            ("Authorization", &*client.bearer),
+            ("Accept", accept),
+            ("Content-Type", kind),
+            version,
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", "write"),
+        ];
+        let reply = served.send("POST", "/mcp", &headers, call.to_string());
+        assert_eq!(reply.status(), status, "{reply:?}");
+    }
     check(
         &[("MCP-Protocol-Version", LEGACY), ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")],
         &call,

@@ -37,7 +37,7 @@ use crate::{
 const LIFE: Duration = Duration::from_secs(15 * 60);
 /// Tickets of one agent; the oldest makes room.
 const MOST: usize = 256;
-/// Those of them that a call waits for: it holds a thread and a place among the calls of its tool. The oldest is cancelled.
+/// Those of them that a call waits for: it holds a place among the calls of its tool. The oldest is cancelled.
 const MOST_CALLS: usize = 32;
 /// The longest question. What is longer is not asked here: nobody agrees to what they were not shown.
 const LONGEST: usize = 8 * 1024;
