@@ -7,7 +7,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Shutdown, SocketAddr},
     os::fd::AsFd,
     sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
@@ -39,7 +39,19 @@ use crate::{
 /// A door that is served. Dropping it closes it and every connection that goes through it.
 #[derive(Debug)]
 pub struct Door {
+    /// What the tasks listen at, once more: a task that is told to end does so a little later.
+    listeners: [std::net::TcpListener; 3],
     _tasks: JoinSet<()>,
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        // Nobody new comes to any of them from here on, and only then are those who are inside cut off.
+        for listener in &self.listeners {
+            // One that no longer listens has nothing to end.
+            let _ = SockRef::from(listener).shutdown(Shutdown::Both);
+        }
+    }
 }
 
 /// The sockets of a door, bound where the room can reach them.
@@ -131,6 +143,7 @@ impl Door {
     pub fn open(openings: Openings, terms: Terms) -> io::Result<Self> {
         let runtime = RUNTIME.as_ref().map_err(|why| io::Error::other(why.clone()))?;
         let _entered = runtime.enter();
+        let listeners = [openings.tcp.try_clone()?, openings.dns_tcp.try_clone()?, openings.connect.try_clone()?];
         let tcp = listen(openings.tcp)?;
         let dns_tcp = listen(openings.dns_tcp)?;
         let connect = listen(openings.connect)?;
@@ -143,7 +156,7 @@ impl Door {
         tasks.spawn(welcome(connect, Arc::clone(&hall), Hall::serve_connect));
         tasks.spawn(welcome(dns_tcp, Arc::clone(&hall), Hall::serve_dns_tcp));
         tasks.spawn(serve_dns_udp(dns_udp, hall));
-        Ok(Self { _tasks: tasks })
+        Ok(Self { listeners, _tasks: tasks })
     }
 }
 

@@ -65,12 +65,12 @@ fn to_count(pages: u64) -> io::Result<u32> {
     u32::try_from(pages).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the database has too many pages"))
 }
 
-/// Opens a database past SQLite, and never closes it again.
+/// Opens a file of a database past SQLite, and never closes it again.
 ///
 /// POSIX drops all locks a process has on a file when the process closes any descriptor of it. A store in the same
 /// process would go on without its locks, and whoever opens the database next (the `sqlite3` command, say) could take
 /// the write-ahead file from under it.
-fn open_for_good(path: &Path) -> io::Result<Arc<File>> {
+pub(crate) fn open_for_good(path: &Path) -> io::Result<Arc<File>> {
     static OPEN: Mutex<BTreeMap<(u64, u64), Arc<File>>> = Mutex::new(BTreeMap::new());
     let identity = |about: fs::Metadata| (about.dev(), about.ino());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,11 +12,14 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use toolgate_contract::{Digest, Token};
 
 use super::{
     instance::{INSTANCES, Instance, Instances},
+    known::Known,
     row::Trouble,
     schema::{APPLICATION, FORMAT, SCHEMA},
+    tokens,
 };
 use crate::{
     StoreError,
@@ -75,7 +78,8 @@ impl Db {
         let unusable = |error: rusqlite::Error| StoreError::State { path: self.path.clone(), why: error.to_string() };
         let connection = connect(&self.path).map_err(unusable)?;
         connection.pragma_update(None, "query_only", true).map_err(unusable)?;
-        Ok(Glance { path: self.path.clone(), inode: self.inode, connection })
+        let known = Known::of(&self.path);
+        Ok(Glance { path: self.path.clone(), inode: self.inode, connection, known })
     }
 
     /// Looks at one moment of the state.
@@ -117,20 +121,30 @@ impl Db {
     }
 }
 
-/// The state, open for who only looks.
+/// The state, open for who only looks up tokens.
 #[derive(Debug)]
 pub(super) struct Glance {
     path: PathBuf,
     inode: u64,
     connection: Connection,
+    known: Known,
 }
 
 impl Glance {
-    /// Looks with one query.
-    pub(super) fn read<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Trouble>) -> Result<T, StoreError> {
+    /// The token with this hash, if it holds.
+    pub(super) fn token(&mut self, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
         is_still(&self.path, self.inode)?;
-        look(&self.connection)
-            .map_err(|trouble| StoreError::State { path: self.path.clone(), why: trouble.to_string() })
+        let moment = self.known.moment();
+        if let Some(token) = self.known.get(hash, moment) {
+            return Ok(token.holds(now_ms).then(|| token.clone()));
+        }
+        let found = tokens::by_hash(&self.connection, hash, now_ms)
+            .map_err(|trouble| StoreError::State { path: self.path.clone(), why: trouble.to_string() })?;
+        // One that was looked up while somebody committed may be of before or of after.
+        if let (Some(token), Some(moment)) = (&found, moment.filter(|moment| self.known.moment() == Some(*moment))) {
+            self.known.keep(token.clone(), moment);
+        }
+        Ok(found)
     }
 }
 

@@ -11,6 +11,7 @@ mod db;
 mod evidence;
 mod grants;
 mod instance;
+mod known;
 mod latches;
 mod once;
 mod row;

@@ -14,7 +14,6 @@ use futures_util::{
     FutureExt,
     future::{BoxFuture, ready},
 };
-use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 use toolgate_contract::{
     AgentName, Answer, Approval, ApprovalId, Cost, Digest, Evidence, Exceeded, Grant, GrantId, GrantTerms, InstanceId,
@@ -26,7 +25,6 @@ use super::{
     State, Taken, Ticket, VoteError, approvals,
     db::{Db, Glance},
     evidence, grants, latches, once,
-    row::Trouble,
     spend, tokens,
 };
 use crate::StoreError;
@@ -90,11 +88,11 @@ impl SqliteState {
     }
 
     /// Looks where nobody else does, if there is such a place.
-    fn glance<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Trouble>) -> Result<T, StoreError> {
+    fn look_up(&self, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
         let free = self.glances.iter().find_map(|glance| glance.try_lock().ok());
-        let held = free.or_else(|| Some(self.glances.first()?.lock().unwrap_or_else(PoisonError::into_inner)));
-        match held.as_deref() {
-            Some(Some(glance)) => glance.read(look),
+        let mut held = free.or_else(|| Some(self.glances.first()?.lock().unwrap_or_else(PoisonError::into_inner)));
+        match held.as_deref_mut() {
+            Some(Some(glance)) => glance.token(hash, now_ms),
             Some(None) | None => Err(StoreError::StateClosed),
         }
     }
@@ -259,7 +257,7 @@ impl State for SqliteState {
     }
 
     fn token_by_hash(&self, hash: Digest, now_ms: u64) -> Answered<'_, Option<Token>> {
-        match self.glance(|db| tokens::by_hash(db, &hash, now_ms)) {
+        match self.look_up(&hash, now_ms) {
             Ok(Some(token)) if tokens::is_stale(&token, now_ms) => {
                 self.ask(move |db| db.write(|tx| tokens::touch(tx, &hash, now_ms))).boxed()
             }

@@ -1,0 +1,102 @@
+//! Tokens that were looked up, for as long as nobody changes anything.
+//!
+//! Every request over HTTP names a token, and asking SQLite takes two locks and a query. What has been found once holds until
+//! the next commit, whoever makes it: SQLite keeps a head of what is written ahead in memory all programs share, and each
+//! commit counts it up before it returns.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use toolgate_contract::{Digest, Token};
+
+use crate::pages::open_for_good;
+
+/// So many are remembered. With more, all are looked up anew.
+const MOST: usize = 256;
+
+/// The head is there twice, and written in two steps: while the two differ somebody is committing.
+const HEAD: usize = 48;
+/// The format of the head, and where it says that somebody has filled it in.
+const FORMAT: u32 = 3_007_000;
+const IS_FILLED: usize = 12;
+
+/// What the database was, from one commit to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment([u8; HEAD]);
+
+/// The tokens of a moment.
+#[derive(Debug)]
+pub(super) struct Known {
+    path: PathBuf,
+    index: Option<Arc<File>>,
+    moment: Option<Moment>,
+    tokens: HashMap<Digest, Token>,
+}
+
+impl Known {
+    pub(super) fn of(database: &Path) -> Self {
+        let mut name = database.as_os_str().to_owned();
+        name.push("-shm");
+        Self { path: name.into(), index: None, moment: None, tokens: HashMap::new() }
+    }
+
+    /// None while somebody commits, and where it cannot be told: then nothing is known, and SQLite is asked.
+    pub(super) fn moment(&mut self) -> Option<Moment> {
+        if self.index.is_none() {
+            // SQLite has locks on it.
+            self.index = open_for_good(&self.path).ok();
+        }
+        let mut heads = [0; 2 * HEAD];
+        self.index.as_ref()?.read_exact_at(&mut heads, 0).ok()?;
+        moment_in(&heads)
+    }
+
+    /// A token that was found in this moment.
+    pub(super) fn get(&self, hash: &Digest, moment: Option<Moment>) -> Option<&Token> {
+        self.tokens.get(hash).filter(|_| moment.is_some() && moment == self.moment)
+    }
+
+    /// Remembers a token of this moment, and forgets those of every other.
+    pub(super) fn keep(&mut self, token: Token, moment: Moment) {
+        if self.moment != Some(moment) || self.tokens.len() == MOST {
+            self.tokens.clear();
+        }
+        self.moment = Some(moment);
+        self.tokens.insert(token.hash, token);
+    }
+}
+
+fn moment_in(heads: &[u8; 2 * HEAD]) -> Option<Moment> {
+    let (first, second) = heads.split_first_chunk::<HEAD>()?;
+    let is_known = first.starts_with(&FORMAT.to_ne_bytes()) && first[IS_FILLED] == 1;
+    (is_known && first == second).then_some(Moment(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_is_being_written_or_was_never_filled_in_is_no_moment() {
+        let mut heads = [7; 2 * HEAD];
+        for head in [0, HEAD] {
+            heads[head..head + 4].copy_from_slice(&FORMAT.to_ne_bytes());
+            heads[head + IS_FILLED] = 1;
+        }
+        assert!(moment_in(&heads).is_some());
+        for (at, byte) in [(0, 1), (IS_FILLED, 0), (HEAD - 1, 8), (HEAD, 1), (2 * HEAD - 1, 8)] {
+            let mut other = heads;
+            other[at] = byte;
+            assert_eq!(moment_in(&other), None, "at {at}");
+        }
+        let mut unfilled = heads;
+        (unfilled[IS_FILLED], unfilled[HEAD + IS_FILLED]) = (0, 0);
+        assert_eq!(moment_in(&unfilled), None);
+        assert_eq!(moment_in(&[0; 2 * HEAD]), None);
+    }
+}
