@@ -219,6 +219,10 @@ fn a_client_is_not_asked_what_it_cannot_answer() {
     let town = may_ask(town, &["elicitation"]);
     let (_, ended) = town.serve(Era::New, able()).call_answering("far__ask", ann());
     assert_eq!(code(&ended), "may_not_ask", "{ended}");
+    // What no client could change is not the client's fault.
+    let town = may_ask(town, &[]);
+    let (_, ended) = town.serve(Era::New, json!({})).call_answering("far__ask", ann());
+    assert_eq!(code(&ended), "may_not_ask", "{ended}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use tokio::{
     time::{self, Instant},
 };
 use tokio_util::sync::CancellationToken;
+use toolgate_contract::CallId;
 use toolgate_runtime::store::{Line, Reader, StoreError};
 
 /// How many events wait for one listener.
@@ -64,12 +65,10 @@ impl Events {
     async fn run(self, dir: PathBuf, stop: CancellationToken) {
         let mut follower = None;
         loop {
-            // Also while nobody listens: whoever begins to is told of all that is found from then on, and nothing that
-            // happens later was found before.
-            let (dir, current) = (dir.clone(), follower.take());
+            let (dir, current, sender) = (dir.clone(), follower.take(), self.sender.clone());
             let looked = tokio::task::spawn_blocking(move || {
                 let mut current = current.map_or_else(|| Follower::open(&dir), Ok)?;
-                let seen = current.look()?;
+                let seen = current.look(|| sender.receiver_count() > 0)?;
                 Ok::<_, StoreError>((current, seen))
             });
             match looked.await {
@@ -168,21 +167,31 @@ struct Follower {
 impl Follower {
     fn open(dir: &std::path::Path) -> Result<Self, StoreError> {
         let reader = Reader::open(dir)?;
-        let seq = reader.tail(1)?.last().map_or(0, |line| line.seq);
+        let seq = reader.last()?;
         Ok(Self { reader, seq, open: HashMap::new() })
     }
 
-    fn look(&mut self) -> Result<Seen, StoreError> {
+    /// What is new. Where nobody hears it nothing is read, and whoever begins to is told of all that happens from then on.
+    fn look(&mut self, is_heard: impl Fn() -> bool) -> Result<Seen, StoreError> {
+        if !is_heard() {
+            let last = self.reader.last()?;
+            // Somebody may have begun before the last of these.
+            if !is_heard() {
+                self.seq = last;
+                return Ok(Seen { events: Vec::new(), is_all: true });
+            }
+        }
         let lines = self.reader.after(self.seq, QUEUE as u32)?;
         self.seq = lines.last().map_or(self.seq, |line| line.seq);
         let is_all = lines.len() < QUEUE;
-        Ok(Seen { events: lines.iter().filter_map(|line| self.event(line)).collect(), is_all })
+        let events = lines.iter().filter_map(|line| self.event(line).transpose()).collect::<Result<_, _>>()?;
+        Ok(Seen { events, is_all })
     }
 
-    fn event(&mut self, line: &Line) -> Option<Event> {
+    fn event(&mut self, line: &Line) -> Result<Option<Event>, StoreError> {
         let body = &line.body;
         let call = || body["call"].as_str().unwrap_or_default().to_owned();
-        match body["kind"].as_str()? {
+        Ok(match body["kind"].as_str().unwrap_or_default() {
             "intent" => {
                 if self.open.len() >= MOST_OPEN {
                     self.open.clear();
@@ -192,8 +201,12 @@ impl Follower {
             }
             "end" => {
                 let outcome = &body["outcome"];
-                let begun = self.open.remove(&call());
-                let agent = begun.unwrap_or_else(|| body["record"]["agent"].clone());
+                let agent = match (self.open.remove(&call()), &body["record"]["agent"]) {
+                    (Some(agent), _) => agent,
+                    // It began when nobody was listening.
+                    (None, Value::Null) => self.reader.agent(&CallId(call()))?.into(),
+                    (None, agent) => agent.clone(),
+                };
                 let data = json!({
                     "call": body["call"], "at_ms": body["at_ms"], "agent": agent, "tool": outcome["tool"],
                     "status": outcome["status"], "code": outcome["code"], "approval": outcome["approval"],
@@ -210,13 +223,17 @@ impl Follower {
                 Some(Event { seq: line.seq, name: "note", data })
             }
             _ => None,
-        }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tokio::sync::Semaphore;
+    use toolgate_contract::Note;
+    use toolgate_runtime::store::{SqliteStore, Store as _};
 
     use super::*;
 
@@ -236,6 +253,27 @@ mod tests {
         tell();
         listener.pulse = Instant::now();
         assert_eq!(listener.next(&async || false).await, None);
+    }
+
+    #[tokio::test]
+    async fn who_begins_to_listen_in_the_middle_of_a_look_misses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let store = SqliteStore::open(&data).unwrap();
+        let note = || Note { at_ms: 1, kind: "vote", by: None, subject: "x".to_owned(), detail: json!({}) };
+        store.note(note()).await.unwrap();
+        let mut follower = Follower::open(&data).unwrap();
+        let count = |seen: Seen| (seen.events.len(), seen.is_all);
+
+        store.note(note()).await.unwrap();
+        let asked = Cell::new(false);
+        let begins = || asked.replace(true);
+        assert_eq!(count(follower.look(begins).unwrap()), (1, true));
+
+        store.note(note()).await.unwrap();
+        assert_eq!(count(follower.look(|| false).unwrap()), (0, true));
+        store.note(note()).await.unwrap();
+        assert_eq!(count(follower.look(|| true).unwrap()), (1, true), "only what came after");
     }
 
     #[tokio::test]

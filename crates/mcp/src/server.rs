@@ -257,7 +257,7 @@ impl Server {
         let Brought { method, state, answers } = brought;
         let takes_tasks = method == "tools/call" && visit.is_stateless() && visit.can.tasks && self.tasks.has_room();
         let seat = self.seat(visit);
-        let may_come_again = visit.is_stateless() && (seat.is_some() || has_questions(&call));
+        let may_come_again = visit.is_stateless() && (seat.is_some() || self.has_questions(&call));
         let name = (may_come_again || state.is_some()).then(|| named(&call, method)).transpose()?;
         let came = Came { name, visit, takes_tasks };
         let kept = match (state, name) {
@@ -296,6 +296,17 @@ impl Server {
         Ok(self.finished(outcome, self.meta(visit))?.into())
     }
 
+    /// Only tools of other servers have questions, and their names say whose they are. A server that may not ask has none.
+    fn has_questions(&self, call: &Call) -> bool {
+        let meant = match &*call.tool {
+            CALL_TOOL => call.arguments.get("name").and_then(Value::as_str).unwrap_or_default(),
+            tool => tool,
+        };
+        let servers = &self.runtime.config().servers;
+        let asks = |name: &str| servers.get(name).is_none_or(|server| !server.value.may_ask.is_empty());
+        meant.split_once("__").is_some_and(|(server, _)| asks(server))
+    }
+
     /// How long people may take: longer where the client need not wait with them.
     fn hold(&self, came: Came<'_>) -> Duration {
         let hold = self.runtime.hold();
@@ -310,12 +321,13 @@ impl Server {
         hold: Duration,
         answers: Option<&InputResponses>,
     ) -> Result<Answered, ErrorData> {
-        let visit = came.visit;
-        if !has_questions(&call) && visit.progress_token().is_none() && !came.takes_tasks {
+        let (visit, hears) = (came.visit, self.hears(came.visit));
+        let is_heard = hears.is_some() || visit.progress_token().is_some();
+        if !self.has_questions(&call) && !is_heard && !came.takes_tasks {
             let watch = Watch { cancel: visit.cancel.clone(), hold, ..Watch::default() };
             return Ok(self.runtime.invoke(call, watch).await.into());
         }
-        let call = UnderWay::start(&self.runtime, call, visit.can.clone(), self.hears(visit), hold);
+        let call = UnderWay::start(&self.runtime, call, visit.can.clone(), hears, hold);
         Box::pin(self.follow(call, came, answers)).await
     }
 
@@ -677,15 +689,6 @@ impl From<Outcome> for Answered {
 pub(crate) fn no_task() -> ErrorData {
     let fault = Fault::failed("mcp_failed", "a task was made of what has none", "Report it as a bug.");
     told(ErrorCode::INTERNAL_ERROR, fault)
-}
-
-/// Only tools of other servers have questions, and their names say whose they are.
-fn has_questions(call: &Call) -> bool {
-    let meant = match &*call.tool {
-        CALL_TOOL => call.arguments.get("name").and_then(Value::as_str).unwrap_or_default(),
-        tool => tool,
-    };
-    meant.contains("__")
 }
 
 /// A call that failed because the client cannot do what it needs, in the words of the era that has some.

@@ -13,7 +13,7 @@ use crate::{Line, Reader, StoreError};
 
 /// How many entries are read at a time, and how many for one look.
 const CHUNK: u32 = 500;
-const MOST_READ: u64 = 20_000;
+pub(crate) const MOST_READ: u64 = 20_000;
 /// Calls on one page at most.
 pub const MOST_LISTED: usize = 1_000;
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use toolgate_contract::{CallId, Digest};
 
-use crate::{StoreError, keys::SealingKey, log};
+use crate::{StoreError, calls, keys::SealingKey, log};
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,6 +57,12 @@ impl Reader {
         Ok(Self { db, dir: dir.to_owned() })
     }
 
+    /// The place of the last record; 0 where there is none.
+    pub fn last(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT coalesce(max(seq), 0) FROM records";
+        self.db.query_row(sql, [], |row| row.get(0)).map_err(StoreError::unreadable)
+    }
+
     /// The last records, oldest first.
     pub fn tail(&self, count: u32) -> Result<Vec<Line>, StoreError> {
         let sql = "SELECT seq, body, hash FROM (SELECT * FROM records ORDER BY seq DESC LIMIT ?1) ORDER BY seq";
@@ -94,6 +100,12 @@ impl Reader {
         let mut lines = self.lines(sql, params![format!("\"call\":{name}"), most])?;
         lines.retain(|line| line.body["call"] == call.0);
         Ok(lines)
+    }
+
+    /// Who made a call, if it is a late one.
+    pub fn agent(&self, call: &CallId) -> Result<Option<String>, StoreError> {
+        let lines = self.show_late(call, calls::MOST_READ)?;
+        Ok(lines.iter().find_map(|line| line.body["record"]["agent"].as_str()).map(str::to_owned))
     }
 
     /// The result of a call before it was cleaned, where the record of its end has one.

@@ -6,7 +6,8 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use toolgate_contract::Scope;
+use toolgate_contract::{AgentName, CallId, End, Intent, Outcome, Record, Scope};
+use toolgate_runtime::store::Store as _;
 
 use crate::stage::{PATIENCE, Stage};
 
@@ -65,6 +66,34 @@ async fn calls_and_notes_are_told_as_they_happen() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_that_began_unheard_names_its_agent() {
+    let stage = Stage::new().await;
+    let token = stage.person("bob", &[Scope::Read]).await;
+    let outcome = stage.call("echo", json!({ "text": "an outcome" })).await;
+    let record = Record {
+        call: CallId("begun-before".to_owned()),
+        agent: AgentName::from("early"),
+        tool: outcome.tool.clone(),
+        definition: None,
+        arguments: json!({}),
+        action: None,
+        class: None,
+        effects: Vec::new(),
+        risk: None,
+        decision: None,
+        policy: None,
+    };
+    stage.store.begin(Intent { at_ms: 1, record: record.clone() }).await.unwrap();
+    // Nobody listens for longer than the record is left alone.
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    let mut listener = Listener::open(&stage, &token).await;
+    let outcome = Outcome { call: record.call.clone(), ..outcome };
+    stage.store.end(End { at_ms: 2, record, outcome: outcome.into(), raw: None, begun: true }).await.unwrap();
+    let event = listener.next("call").await;
+    assert_eq!((&event["call"], &event["agent"]), (&json!("begun-before"), &json!("early")));
 }
 
 #[tokio::test]

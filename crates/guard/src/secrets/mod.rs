@@ -17,7 +17,7 @@ mod services;
 mod shape;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     ops::Range,
     sync::{LazyLock, OnceLock},
 };
@@ -43,14 +43,16 @@ pub struct Secret {
 /// Every secret in a text, in order and none over another.
 pub fn find(text: &str) -> Vec<Secret> {
     let mut found = Vec::new();
-    // Where a rule has found something there is no need to try it again.
-    let mut done = vec![0; RULES.len()];
+    // Where a rule has found something there is no need to try it again. Most texts have nothing in them.
+    let mut done = HashMap::new();
     let mut met = assign::Met::default();
     SCANNER.anchors.find(text, |keyword, hit| {
         for errand in &SCANNER.errands[keyword] {
             let secret = match *errand {
-                Errand::Rule(at) if hit.start < done[at] => None,
-                Errand::Rule(at) => by_rule(text, hit.clone(), at).inspect(|secret| done[at] = secret.span.end),
+                Errand::Rule(at) if done.get(&at).is_some_and(|end| hit.start < *end) => None,
+                Errand::Rule(at) => by_rule(text, hit.clone(), at).inspect(|secret| {
+                    done.insert(at, secret.span.end);
+                }),
                 Errand::Name(kind) => by_name(text, hit.clone(), kind, &mut met),
                 Errand::Address => by_address(text, hit.start),
             };

@@ -88,6 +88,11 @@ impl Leave {
         Self { server: server.to_owned(), may_ask: settings.may_ask.clone(), own_host, hosts }
     }
 
+    /// It may ask nothing, whoever calls.
+    pub(crate) fn is_none(&self) -> bool {
+        self.may_ask.is_empty()
+    }
+
     /// What a server is told when it connects, where it is told once: whatever some client may be able to do.
     pub(crate) fn capabilities(&self) -> Value {
         self.of_call(&json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {}, "roots": {} }))

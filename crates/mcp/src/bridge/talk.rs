@@ -205,7 +205,7 @@ impl<'a> Talk<'a> {
         let lacking = needed.iter().filter(|(kind, _)| can.get(kind.as_str()).is_none());
         let lacking: Map<String, Value> = lacking.map(|(kind, value)| (kind.clone(), value.clone())).collect();
         let names = |map: &Map<String, Value>| map.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        if lacking.is_empty() {
+        if lacking.is_empty() || self.server.leave().is_none() {
             let message = format!("server `{name}` has to ask for {}, which it may not", names(&needed));
             return Fault::refused("may_not_ask", message, "Ask the operator to list it under `may_ask`.");
         }

@@ -24,8 +24,7 @@ use super::{
     Account, Answered, ApprovalFilter, Ballot, CompleteError, Completed, EffectFilter, Filed, Reservation, Reserved,
     State, Taken, Ticket, VoteError, approvals,
     db::{Db, Glance},
-    evidence, grants, latches, once,
-    spend, tokens,
+    evidence, grants, latches, once, spend, tokens,
 };
 use crate::StoreError;
 
