@@ -5,11 +5,13 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
 use toolgate_contract::{Digest, Fault};
 use toolgate_guard::definition::Definition;
@@ -73,8 +75,27 @@ pub(super) struct Seen {
 #[derive(Debug, Clone)]
 pub(super) struct Place(pub(super) Option<PathBuf>);
 
-/// Tells one state of the file from another: it is never written in place.
-pub(super) type Stamp = Option<(u64, u64, i64, i64)>;
+/// The file as it was at one moment; nothing where it was not there.
+///
+/// It is held, so that every call can see for little whether it is still the one: whoever replaces a file, removes it,
+/// renames it or writes into it changes how often it has a name or when it was last changed.
+#[derive(Debug, Default)]
+pub(super) struct Stamp(Option<(File, About)>);
+
+/// How often a file has a name, and when it was last changed.
+type About = (u64, i64, i64);
+
+impl Stamp {
+    fn of(path: &Path) -> Self {
+        let opened = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        Self(opened.ok().map(File::from).and_then(|file| about(&file).map(|about| (file, about))))
+    }
+}
+
+fn about(file: &File) -> Option<About> {
+    let about = file.metadata().ok()?;
+    Some((about.nlink(), about.ctime(), about.ctime_nsec()))
+}
 
 impl Place {
     pub(super) fn read(&self) -> Result<Kept, Fault> {
@@ -88,7 +109,7 @@ impl Place {
     /// With the answer comes what the file was then.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T, Fault>) -> Result<(T, Stamp), Fault> {
         let Some(dir) = &self.0 else {
-            return change(&mut Kept::default()).map(|answer| (answer, None));
+            return change(&mut Kept::default()).map(|answer| (answer, Stamp::default()));
         };
         let _held = lock(dir, LOCK).map_err(|error| unwritable(dir, &error))?;
         let before = read(dir)?;
@@ -101,12 +122,16 @@ impl Place {
             }
             write_private(dir, FILE, &bytes).map_err(|error| unwritable(dir, &error))?;
         }
-        Ok((answer, self.stamp()))
+        Ok((answer, Stamp::of(&dir.join(FILE))))
     }
 
-    pub(super) fn stamp(&self) -> Stamp {
-        let about = self.0.as_ref()?.join(FILE).symlink_metadata().ok()?;
-        Some((about.dev(), about.ino(), about.mtime(), about.mtime_nsec()))
+    /// Is the file still what it was?
+    pub(super) fn is_still(&self, stamp: &Stamp) -> bool {
+        match (&stamp.0, &self.0) {
+            (Some((file, then)), _) => about(file).is_some_and(|now| now == *then),
+            (None, Some(dir)) => dir.join(FILE).symlink_metadata().is_err(),
+            (None, None) => true,
+        }
     }
 }
 
@@ -136,4 +161,45 @@ fn unwritable(dir: &Path, error: &io::Error) -> Fault {
         format!("the list of pinned definitions in `{}` cannot be written: {error}", dir.display()),
         "Make the data directory writable for you, and try again.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, thread::sleep, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn whatever_is_done_to_the_file_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, path) = (Place(Some(dir.path().to_owned())), dir.path().join(FILE));
+        let add = |name: &str| {
+            let added = place.change(|kept| Ok(drop(kept.origins.insert(name.to_owned(), KeptOrigin::default()))));
+            added.unwrap().1
+        };
+        let other = dir.path().join("other");
+        let check = |what: &str, change: &dyn Fn()| {
+            let stamp = add(what);
+            assert!(place.is_still(&stamp), "before: {what}");
+            // Some file systems count time in ticks.
+            sleep(Duration::from_millis(20));
+            change();
+            assert!(!place.is_still(&stamp), "{what}");
+        };
+        check("replaced", &|| drop(add("by somebody")));
+        check("written into", &|| fs::write(&path, b"{\"origins\":{}}").unwrap());
+        check("renamed", &|| fs::rename(&path, &other).unwrap());
+        check("replaced by a link", &|| {
+            fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(&other, &path).unwrap();
+        });
+        fs::remove_file(&path).unwrap();
+        check("removed", &|| fs::remove_file(&path).unwrap());
+
+        let nothing = Stamp::of(&path);
+        assert!(place.is_still(&nothing));
+        add("made");
+        assert!(!place.is_still(&nothing));
+        assert!(Place(None).is_still(&Stamp::default()));
+    }
 }

@@ -205,7 +205,7 @@ impl Definitions {
 
     /// Without a data directory nothing can be pinned, and so everything is held back.
     pub(crate) fn at(data_dir: Option<PathBuf>) -> Self {
-        Self { place: Place(data_dir), known: Mutex::new(None) }
+        Self { place: Place(data_dir), known: Mutex::default() }
     }
 
     /// Judges everything an origin offers, and keeps what is held back for a person to see. `own` are the names of tools
@@ -228,7 +228,7 @@ impl Definitions {
 
     /// Has the list changed since it was last looked at?
     pub(crate) fn is_stale(&self) -> bool {
-        *self.known() != self.place.stamp()
+        !self.place.is_still(&self.known())
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Stamp> {

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     ffi::OsString,
-    fmt,
+    fmt, mem,
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
@@ -96,14 +96,22 @@ impl Broker {
     }
 
     /// The same for every text in a value, keys included.
-    pub fn redact_value(&self, value: Value) -> Value {
+    pub fn redact_value(&self, mut value: Value) -> Value {
+        self.redact_in(&mut value);
+        value
+    }
+
+    fn redact_in(&self, value: &mut Value) {
         match value {
-            Value::String(text) => Value::String(self.owned(text)),
-            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
+            Value::String(text) => *text = self.owned(mem::take(text)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_in(item)),
             Value::Object(fields) => {
-                fields.into_iter().map(|(key, value)| (self.owned(key), self.redact_value(value))).collect()
+                fields.values_mut().for_each(|value| self.redact_in(value));
+                if fields.keys().any(|key| matches!(self.redact(key), Cow::Owned(_))) {
+                    *fields = mem::take(fields).into_iter().map(|(key, value)| (self.owned(key), value)).collect();
+                }
             }
-            plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 

@@ -193,9 +193,13 @@ async fn a_state_that_was_there_is_missed() {
 async fn a_file_that_was_moved_away_takes_no_changes() {
     let dir = tempdir().unwrap();
     let state = SqliteState::open(dir.path()).unwrap();
+    let token = token("one");
+    state.add_token(token.clone()).await.unwrap();
+    assert_eq!(state.token_by_hash(token.hash, NOW).await.unwrap().unwrap().id, token.id);
     let (here, away) = (dir.path().join("state.db"), dir.path().join("moved.db"));
     fs::rename(&here, &away).unwrap();
     let gone = || unusable(dir.path(), "it is no longer the file that was opened");
+    assert_eq!(state.token_by_hash(token.hash, NOW + 1).await, Err(gone()));
     assert_eq!(state.file(question("one"), NOW).await, Err(gone()));
     assert_eq!(state.approvals(every_round()).await, Err(gone()));
     fs::rename(&away, &here).unwrap();
