@@ -190,6 +190,9 @@ impl Conversations {
     /// ended. `always_at_work` says that a program of the agent runs also between calls.
     pub(crate) fn writes(&self, deed: &Deed<'_>, always_at_work: bool) -> Result<Option<Work>, Fault> {
         let Some(root) = deed.workspace else { return Ok(None) };
+        if !deed.programs_write && !deed.effects.iter().any(|effect| effect.kind == EffectKind::FsWrite) {
+            return Ok(None);
+        }
         let fetches = deed.effects.iter().any(|effect| effect.kind == EffectKind::Network);
         let tainted = fetches || self.talks().get(deed.agent).is_some_and(Conversation::is_tainted);
         let mut files = self.files();
