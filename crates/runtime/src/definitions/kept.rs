@@ -5,10 +5,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{File, Metadata},
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use rustix::fs::{Mode, OFlags, open};
@@ -76,25 +77,53 @@ pub(super) struct Seen {
 pub(super) struct Place(pub(super) Option<PathBuf>);
 
 /// The file as it was at one moment; nothing where it was not there.
-///
-/// It is held, so that every call can see for little whether it is still the one: whoever replaces a file, removes it,
-/// renames it or writes into it changes how often it has a name or when it was last changed.
 #[derive(Debug, Default)]
-pub(super) struct Stamp(Option<(File, About)>);
+pub(super) struct Stamp(Option<Held>);
 
-/// How often a file has a name, and when it was last changed.
-type About = (u64, i64, i64);
+/// A file that is held open, so that every call can see for little whether it is still the one.
+#[derive(Debug)]
+struct Held {
+    file: File,
+    /// How often it has a name, and when it was last changed: whoever replaces a file, removes it, renames it or writes into
+    /// it changes one of them.
+    about: (u64, i64, i64),
+    /// Which one it is, and when it was last seen in its place. There are file systems that tell whoever holds a file
+    /// nothing of what became of it.
+    name: (u64, u64),
+    seen: Instant,
+}
+
+/// How often the place itself is looked at.
+const GLANCE: Duration = Duration::from_millis(1);
 
 impl Stamp {
     fn of(path: &Path) -> Self {
         let opened = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-        Self(opened.ok().map(File::from).and_then(|file| about(&file).map(|about| (file, about))))
+        Self(opened.ok().map(File::from).and_then(Held::of))
     }
 }
 
-fn about(file: &File) -> Option<About> {
-    let about = file.metadata().ok()?;
-    Some((about.nlink(), about.ctime(), about.ctime_nsec()))
+impl Held {
+    fn of(file: File) -> Option<Self> {
+        let meta = file.metadata().ok()?;
+        Some(Self { file, about: about(&meta), name: name(&meta), seen: Instant::now() })
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.file.metadata().is_ok_and(|meta| about(&meta) == self.about)
+    }
+
+    fn is_in_place(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok_and(|meta| name(&meta) == self.name)
+    }
+}
+
+fn about(meta: &Metadata) -> (u64, i64, i64) {
+    (meta.nlink(), meta.ctime(), meta.ctime_nsec())
+}
+
+fn name(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
 }
 
 impl Place {
@@ -126,12 +155,14 @@ impl Place {
     }
 
     /// Is the file still what it was?
-    pub(super) fn is_still(&self, stamp: &Stamp) -> bool {
-        match (&stamp.0, &self.0) {
-            (Some((file, then)), _) => about(file).is_some_and(|now| now == *then),
-            (None, Some(dir)) => dir.join(FILE).symlink_metadata().is_err(),
-            (None, None) => true,
+    pub(super) fn is_still(&self, stamp: &mut Stamp) -> bool {
+        let Some(dir) = &self.0 else { return true };
+        let Some(held) = &mut stamp.0 else { return dir.join(FILE).symlink_metadata().is_err() };
+        if held.seen.elapsed() >= GLANCE {
+            held.seen = Instant::now();
+            return held.is_untouched() && held.is_in_place(&dir.join(FILE));
         }
+        held.is_untouched()
     }
 }
 
@@ -172,34 +203,37 @@ mod tests {
     #[test]
     fn whatever_is_done_to_the_file_is_seen() {
         let dir = tempfile::tempdir().unwrap();
-        let (place, path) = (Place(Some(dir.path().to_owned())), dir.path().join(FILE));
+        let (place, path, other) =
+            (Place(Some(dir.path().to_owned())), dir.path().join(FILE), dir.path().join("other"));
         let add = |name: &str| {
             let added = place.change(|kept| Ok(drop(kept.origins.insert(name.to_owned(), KeptOrigin::default()))));
             added.unwrap().1
         };
-        let other = dir.path().join("other");
-        let check = |what: &str, change: &dyn Fn()| {
-            let stamp = add(what);
-            assert!(place.is_still(&stamp), "before: {what}");
+        // What whoever holds it sees, and what is seen in its place.
+        let check = |what: &str, change: &dyn Fn(), in_place: bool| {
+            let mut stamp = add(what);
+            let seen = |stamp: &Stamp| stamp.0.as_ref().map(|held| (held.is_untouched(), held.is_in_place(&path)));
+            assert_eq!((seen(&stamp), place.is_still(&mut stamp)), (Some((true, true)), true), "before: {what}");
             // Some file systems count time in ticks.
             sleep(Duration::from_millis(20));
             change();
-            assert!(!place.is_still(&stamp), "{what}");
+            assert_eq!((seen(&stamp), place.is_still(&mut stamp)), (Some((false, in_place)), false), "{what}");
         };
-        check("replaced", &|| drop(add("by somebody")));
-        check("written into", &|| fs::write(&path, b"{\"origins\":{}}").unwrap());
-        check("renamed", &|| fs::rename(&path, &other).unwrap());
-        check("replaced by a link", &|| {
-            fs::remove_file(&path).unwrap();
+        check("replaced", &|| drop(add("by somebody")), false);
+        check("written into", &|| fs::write(&path, b"{\"origins\":{}}").unwrap(), true);
+        check("renamed", &|| fs::rename(&path, &other).unwrap(), false);
+        let link = || {
+            fs::rename(&path, &other).unwrap();
             std::os::unix::fs::symlink(&other, &path).unwrap();
-        });
+        };
+        check("a link to it", &link, false);
         fs::remove_file(&path).unwrap();
-        check("removed", &|| fs::remove_file(&path).unwrap());
+        check("removed", &|| fs::remove_file(&path).unwrap(), false);
 
-        let nothing = Stamp::of(&path);
-        assert!(place.is_still(&nothing));
+        let mut nothing = Stamp::of(&path);
+        assert!(place.is_still(&mut nothing));
         add("made");
-        assert!(!place.is_still(&nothing));
-        assert!(Place(None).is_still(&Stamp::default()));
+        assert!(!place.is_still(&mut nothing));
+        assert!(Place(None).is_still(&mut Stamp::default()));
     }
 }

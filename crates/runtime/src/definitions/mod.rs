@@ -228,7 +228,7 @@ impl Definitions {
 
     /// Has the list changed since it was last looked at?
     pub(crate) fn is_stale(&self) -> bool {
-        !self.place.is_still(&self.known())
+        !self.place.is_still(&mut self.known())
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Stamp> {
