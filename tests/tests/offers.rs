@@ -433,6 +433,24 @@ fn the_first_reports_of_progress_all_come_and_none_after_the_answer() {
     }
 }
 
+#[test]
+fn a_client_that_does_not_read_keeps_no_call_from_ending() {
+    let report = |done: usize| json!({ "send": { "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "$id", "progress": done } } });
+    let work = json!([[report(1), report(2), report(3), "hang"]]);
+    for era in [Era::Old, Era::New] {
+        let answers = json!({ "tools/call:work": work });
+        let town = town().with("far", server("legacy", answers)).set("far", "request_seconds", json!(2));
+        let mut client = town.serve(era, json!({}));
+        client.tools();
+        // Every report repeats it, so one is more than a pipe holds.
+        client.meta["progressToken"] = "x".repeat(300_000).into();
+        client.send("tools/call", json!({ "name": "far__work", "arguments": {} }));
+        let ended = recorded(&town, "far__work");
+        assert_eq!(ended.len(), 1, "{era:?}");
+        assert_eq!(ended[0]["body"]["outcome"]["status"], "failed", "{era:?}");
+    }
+}
+
 fn updated(uri: &str) -> Value {
     json!({ "send": { "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } } })
 }

@@ -184,14 +184,13 @@ impl Follower {
         let lines = self.reader.after(self.seq, QUEUE as u32)?;
         self.seq = lines.last().map_or(self.seq, |line| line.seq);
         let is_all = lines.len() < QUEUE;
-        let events = lines.iter().filter_map(|line| self.event(line).transpose()).collect::<Result<_, _>>()?;
-        Ok(Seen { events, is_all })
+        Ok(Seen { events: lines.iter().filter_map(|line| self.event(line)).collect(), is_all })
     }
 
-    fn event(&mut self, line: &Line) -> Result<Option<Event>, StoreError> {
+    fn event(&mut self, line: &Line) -> Option<Event> {
         let body = &line.body;
         let call = || body["call"].as_str().unwrap_or_default().to_owned();
-        Ok(match body["kind"].as_str().unwrap_or_default() {
+        match body["kind"].as_str()? {
             "intent" => {
                 if self.open.len() >= MOST_OPEN {
                     self.open.clear();
@@ -204,7 +203,7 @@ impl Follower {
                 let agent = match (self.open.remove(&call()), &body["record"]["agent"]) {
                     (Some(agent), _) => agent,
                     // It began when nobody was listening.
-                    (None, Value::Null) => self.reader.agent(&CallId(call()))?.into(),
+                    (None, Value::Null) => self.reader.agent(&CallId(call())).ok().flatten().into(),
                     (None, agent) => agent.clone(),
                 };
                 let data = json!({
@@ -223,7 +222,7 @@ impl Follower {
                 Some(Event { seq: line.seq, name: "note", data })
             }
             _ => None,
-        })
+        }
     }
 }
 

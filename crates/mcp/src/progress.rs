@@ -151,17 +151,22 @@ impl<'a> Hearing<'a> {
 
     /// Tells it. When it returns it is written, or there is nobody to tell.
     pub(crate) async fn tell(&mut self, due: Due) {
-        let Some(peer) = self.visit.peer().filter(|_| !self.visit.cancel.is_cancelled()) else { return };
-        match (due, &self.token) {
-            (Due::Step(progress), Some(token)) if progress.done.is_finite() && progress.done > self.said => {
-                self.said = progress.done;
-                let _ = peer.notify_progress(notification(token.clone(), progress)).await;
+        let Some(peer) = self.visit.peer() else { return };
+        let cancel = self.visit.cancel.clone();
+        let told = async {
+            match (due, &self.token) {
+                (Due::Step(progress), Some(token)) if progress.done.is_finite() && progress.done > self.said => {
+                    self.said = progress.done;
+                    let _ = peer.notify_progress(notification(token.clone(), progress)).await;
+                }
+                (Due::Step(_), _) => {}
+                (Due::Remark(remark), _) => {
+                    let _ = peer.send_notification(said(remark)).await;
+                }
             }
-            (Due::Step(_), _) => {}
-            (Due::Remark(remark), _) => {
-                let _ = peer.send_notification(said(remark)).await;
-            }
-        }
+        };
+        // Where nobody wants the answer any more, nobody is told on the way to it.
+        let _ = cancel.run_until_cancelled(told).await;
     }
 
     /// Tells what is left when the call has ended: its answer comes after it.

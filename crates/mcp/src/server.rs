@@ -328,6 +328,8 @@ impl Server {
             return Ok(self.runtime.invoke(call, watch).await.into());
         }
         let call = UnderWay::start(&self.runtime, call, visit.can.clone(), hears, hold);
+        // Who hears of it may not listen: what they keep waiting is their answer, and not the call.
+        let call = if is_heard { call.alone_for_now() } else { call };
         Box::pin(self.follow(call, came, answers)).await
     }
 

@@ -175,6 +175,20 @@ async fn nothing_is_shown_or_called_before_a_person_has_pinned_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_comes_again_hides_no_change_from_the_others() {
+    let machine = Machine::new();
+    let other = || Origin { name: "other".into(), identity: "other-server".into() };
+    let runtime = machine.start();
+    offer(&runtime, weather(), [forecast()]);
+    offer(&runtime, other(), [alerts()]);
+    machine.pin_all();
+    done(&call(&runtime, "weather__forecast").await, "forecast");
+    machine.pins().unpin("weather__forecast").unwrap();
+    offer(&runtime, other(), [alerts()]);
+    held(&call(&runtime, "weather__forecast").await, "held back");
+}
+
+#[tokio::test]
 async fn a_changed_definition_is_held_back_with_a_difference_and_the_others_still_work() {
     let machine = Machine::new();
     offer(&machine.start(), weather(), [forecast(), alerts()]);

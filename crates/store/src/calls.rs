@@ -11,9 +11,6 @@ use toolgate_contract::{AgentName, CallId};
 
 use crate::{Line, Reader, StoreError};
 
-/// How many entries are read at a time, and how many for one look.
-const CHUNK: u32 = 500;
-pub(crate) const MOST_READ: u64 = 20_000;
 /// Calls on one page at most.
 pub const MOST_LISTED: usize = 1_000;
 
@@ -116,7 +113,7 @@ pub fn list(reader: &Reader, filter: &Filter) -> Result<Calls, StoreError> {
     let mut calls: Vec<Summary> = Vec::new();
     let mut full = None;
     let mut look = Look::new(filter.before.is_none());
-    let read_to = back(reader, from, MOST_READ, |line| {
+    let read_to = reader.back(from, |line| {
         let is_older = filter.since_ms.is_some_and(|since| at_ms(&line.body) < since);
         // Once the page is full, only beginnings of calls that are on it are looked for.
         if let Some(call) = look.see(&line)
@@ -138,24 +135,6 @@ pub fn list(reader: &Reader, filter: &Filter) -> Result<Calls, StoreError> {
         _ => read_to,
     };
     Ok(Calls { calls, next })
-}
-
-/// Reads backwards until `see` has seen enough, and gives the entry it stopped at; none where the record began.
-fn back(reader: &Reader, from: u64, most: u64, mut see: impl FnMut(Line) -> bool) -> Result<Option<u64>, StoreError> {
-    let (mut from, mut read) = (from, 0);
-    loop {
-        let lines = reader.before(from, CHUNK)?;
-        if lines.is_empty() {
-            return Ok(None);
-        }
-        for line in lines {
-            from = line.seq;
-            read += 1;
-            if !see(line) || read >= most {
-                return Ok((from > 1).then_some(from));
-            }
-        }
-    }
 }
 
 /// Puts intents and ends together, read from the newest to the oldest.
@@ -269,7 +248,7 @@ pub fn whole(reader: &Reader, call: &CallId) -> Result<Option<Whole>, StoreError
 /// One call of this agent in full, looked for no further back than a list is. None where it is not there, or somebody
 /// else's: whoever asks cannot tell the two apart.
 pub fn own(reader: &Reader, agent: &AgentName, call: &CallId) -> Result<Option<Whole>, StoreError> {
-    let found = together(reader.show_late(call, MOST_READ)?);
+    let found = together(reader.show_late(call)?);
     Ok(found.filter(|whole| whole.record["agent"] == *agent.0))
 }
 
@@ -338,7 +317,7 @@ pub fn tally(reader: &Reader, since_ms: u64, until_ms: u64, steps: usize) -> Res
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); steps];
     let (mut findings, mut by_code) = (BTreeMap::<String, BTreeMap<String, u64>>::new(), BTreeMap::new());
     let mut complete = true;
-    let stopped = back(reader, u64::MAX, MOST_READ, |line| {
+    let stopped = reader.back(u64::MAX, |line| {
         let (body, at) = (&line.body, at_ms(&line.body));
         if at < since_ms {
             return false;

@@ -2,12 +2,17 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use memchr::memmem;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_contract::{CallId, Digest};
 
-use crate::{StoreError, calls, keys::SealingKey, log};
+use crate::{StoreError, keys::SealingKey, log};
+
+/// How much is read in one look back. Whoever makes calls says how long their records are, so bytes count too.
+const MOST_RECORDS: usize = 20_000;
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,20 +96,52 @@ impl Reader {
         Ok(lines)
     }
 
-    /// The same of a call alone, among so many of the last records.
-    pub(crate) fn show_late(&self, call: &CallId, most: u64) -> Result<Vec<Line>, StoreError> {
+    /// The same of a call alone, among the last records.
+    pub(crate) fn show_late(&self, call: &CallId) -> Result<Vec<Line>, StoreError> {
         let name = serde_json::to_string(&call.0).map_err(StoreError::unreadable)?;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let sql = "SELECT seq, body, hash FROM records WHERE seq > (SELECT max(seq) FROM records) - ?2 \
-                   AND instr(body, CAST(?1 AS BLOB)) > 0 ORDER BY seq";
-        let mut lines = self.lines(sql, params![format!("\"call\":{name}"), most])?;
-        lines.retain(|line| line.body["call"] == call.0);
+        let named = memmem::Finder::new(&format!("\"call\":{name}")).into_owned();
+        let mut lines = Vec::new();
+        self.rows_back(u64::MAX, |row, body| {
+            if named.find(body).is_some() {
+                lines.extend(Some(line(row)?).filter(|line| line.body["call"] == call.0));
+            }
+            Ok(true)
+        })?;
+        lines.reverse();
         Ok(lines)
+    }
+
+    /// Gives the records before one to `see`, the newest first and one at a time, until it has seen enough or much was read:
+    /// where it stopped, if the log does not begin there.
+    pub fn back(&self, from: u64, mut see: impl FnMut(Line) -> bool) -> Result<Option<u64>, StoreError> {
+        self.rows_back(from, |row, _| Ok(see(line(row)?)))
+    }
+
+    fn rows_back(
+        &self,
+        from: u64,
+        mut see: impl FnMut(&Row<'_>, &[u8]) -> rusqlite::Result<bool>,
+    ) -> Result<Option<u64>, StoreError> {
+        let from = i64::try_from(from).unwrap_or(i64::MAX);
+        let sql = "SELECT seq, body, hash FROM records WHERE seq < ?1 ORDER BY seq DESC";
+        let mut query = self.db.prepare(sql).map_err(StoreError::unreadable)?;
+        let mut rows = query.query([from]).map_err(StoreError::unreadable)?;
+        let (mut records, mut bytes) = (0, 0);
+        while let Some(row) = rows.next().map_err(StoreError::unreadable)? {
+            let body = row.get_ref(1).map_err(StoreError::unreadable)?.as_blob().map_err(StoreError::unreadable)?;
+            (records, bytes) = (records + 1, bytes + body.len());
+            let goes_on = see(row, body).map_err(StoreError::unreadable)?;
+            if !goes_on || records >= MOST_RECORDS || bytes >= MOST_BYTES {
+                let seq: u64 = row.get(0).map_err(StoreError::unreadable)?;
+                return Ok((seq > 1).then_some(seq));
+            }
+        }
+        Ok(None)
     }
 
     /// Who made a call, if it is a late one.
     pub fn agent(&self, call: &CallId) -> Result<Option<String>, StoreError> {
-        let lines = self.show_late(call, calls::MOST_READ)?;
+        let lines = self.show_late(call)?;
         Ok(lines.iter().find_map(|line| line.body["record"]["agent"].as_str()).map(str::to_owned))
     }
 

@@ -17,10 +17,6 @@ use super::{
     tool::{Tool, read},
 };
 
-/// How many entries are read at a time, and how many for one page that leaves most of them out.
-const CHUNK: u32 = 500;
-const MOST_READ: u64 = 20_000;
-
 pub(super) fn tools() -> Vec<Tool> {
     vec![
         read("audit_calls", "Calls of agents, the newest first: what each was, what was decided, how it ended.", list)
@@ -136,31 +132,21 @@ async fn entries(desk: Desk, Entries { kind, since, until }: Entries) -> Answere
 /// Entries before one, the newest first, and where reading stopped if there are more.
 fn back(
     reader: &Reader,
-    mut from: u64,
+    from: u64,
     limit: usize,
     kind: Option<&str>,
     window: Window,
 ) -> Result<(Vec<Row>, Option<u64>), StoreError> {
-    let (mut rows, mut read) = (Vec::new(), 0);
-    loop {
-        let lines = reader.before(from, CHUNK)?;
-        if lines.is_empty() {
-            return Ok((rows, None));
+    let (mut rows, mut is_over) = (Vec::new(), false);
+    let stopped = reader.back(from, |line| {
+        let at_ms = line.body["at_ms"].as_u64().unwrap_or_default();
+        is_over = window.since.is_some_and(|since| at_ms < since);
+        if !is_over && window.has(at_ms) && kind.is_none_or(|kind| line.body["kind"] == kind) {
+            rows.push(row(line));
         }
-        for line in lines {
-            (from, read) = (line.seq, read + 1);
-            let at_ms = line.body["at_ms"].as_u64().unwrap_or_default();
-            if window.since.is_some_and(|since| at_ms < since) {
-                return Ok((rows, None));
-            }
-            if window.has(at_ms) && kind.is_none_or(|kind| line.body["kind"] == kind) {
-                rows.push(row(line));
-            }
-            if rows.len() >= limit || read >= MOST_READ {
-                return Ok((rows, (from > 1).then_some(from)));
-            }
-        }
-    }
+        !is_over && rows.len() < limit
+    })?;
+    Ok((rows, stopped.filter(|_| !is_over)))
 }
 
 async fn verify(desk: Desk, _: Nothing) -> Answered {

@@ -316,14 +316,16 @@ impl House {
     /// Looks at the list of pins again if it has changed: the person who pins sits at another process.
     pub(crate) fn refresh(&self) {
         let offers = self.offers();
-        if offers.is_empty() || !self.definitions.is_stale() {
+        if offers.is_empty() {
             return;
         }
+        let Some(list) = self.definitions.news() else { return };
         for offer in offers.values() {
             if let Err(fault) = self.import(offer) {
                 tracing::warn!("the tools of `{}` are held back: {fault}", offer.origin());
             }
         }
+        self.definitions.settle(list);
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) struct Place(pub(super) Option<PathBuf>);
 
 /// The file as it was at one moment; nothing where it was not there.
 #[derive(Debug, Default)]
-pub(super) struct Stamp(Option<Held>);
+pub(crate) struct Stamp(Option<Held>);
 
 /// A file that is held open, so that every call can see for little whether it is still the one.
 #[derive(Debug)]
@@ -151,7 +151,11 @@ impl Place {
             }
             write_private(dir, FILE, &bytes).map_err(|error| unwritable(dir, &error))?;
         }
-        Ok((answer, Stamp::of(&dir.join(FILE))))
+        Ok((answer, self.stamp()))
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        self.0.as_ref().map(|dir| Stamp::of(&dir.join(FILE))).unwrap_or_default()
     }
 
     /// Is the file still what it was?

@@ -220,15 +220,28 @@ impl Definitions {
     ) -> Result<Vec<Judged>, Fault> {
         let first = if self.place.0.is_some() { first } else { FirstSight::Hold };
         let at = Timestamp::now().to_string();
-        let judged = self.place.change(|kept| Ok(judge(kept, origin, candidates, offered, own, first, &at)));
-        let (judged, stamp) = judged?;
-        *self.known() = stamp;
+        let judged = self.place.change(|kept| {
+            // Nobody else changes it now.
+            let is_known = self.place.is_still(&mut self.known());
+            Ok((judge(kept, origin, candidates, offered, own, first, &at), is_known))
+        });
+        let ((judged, is_known), stamp) = judged?;
+        // What somebody else changed before is about other origins too, and those have not been judged by it yet.
+        if is_known {
+            *self.known() = stamp;
+        }
         Ok(judged)
     }
 
-    /// Has the list changed since it was last looked at?
-    pub(crate) fn is_stale(&self) -> bool {
-        !self.place.is_still(&mut self.known())
+    /// The list, if it has changed since all that is offered was judged by it.
+    pub(crate) fn news(&self) -> Option<Stamp> {
+        let is_still = self.place.is_still(&mut self.known());
+        (!is_still).then(|| self.place.stamp())
+    }
+
+    /// All that is offered was judged by this list, or by a later one.
+    pub(crate) fn settle(&self, judged_by: Stamp) {
+        *self.known() = judged_by;
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Stamp> {

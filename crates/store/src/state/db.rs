@@ -142,14 +142,14 @@ impl Glance {
             self.seen_ms = now_ms;
         }
         let moment = self.known.moment();
-        if let Some(token) = self.known.get(hash, moment) {
+        if let Some(token) = self.known.get(hash, moment, now_ms) {
             return Ok(token.holds(now_ms).then(|| token.clone()));
         }
         let found = tokens::by_hash(&self.connection, hash, now_ms)
             .map_err(|trouble| StoreError::State { path: self.path.clone(), why: trouble.to_string() })?;
         // One that was looked up while somebody committed may be of before or of after.
         if let (Some(token), Some(moment)) = (&found, moment.filter(|moment| self.known.moment() == Some(*moment))) {
-            self.known.keep(token.clone(), moment);
+            self.known.keep(token.clone(), moment, now_ms);
         }
         Ok(found)
     }

@@ -18,6 +18,9 @@ use crate::pages::open_for_good;
 
 /// So many are remembered. With more, all are looked up anew.
 const MOST: usize = 256;
+/// So long none is believed without asking. Everything above says that nobody can take back a token unseen; this says what
+/// is left if that is wrong on some file system.
+const MOST_MS: u64 = 250;
 
 /// The head is there twice, and written in two steps: while the two differ somebody is committing.
 const HEAD: usize = 48;
@@ -35,6 +38,8 @@ pub(super) struct Known {
     path: PathBuf,
     index: Option<Arc<File>>,
     moment: Option<Moment>,
+    /// When the first of them was looked up.
+    since_ms: u64,
     tokens: HashMap<Digest, Token>,
 }
 
@@ -42,7 +47,7 @@ impl Known {
     pub(super) fn of(database: &Path) -> Self {
         let mut name = database.as_os_str().to_owned();
         name.push("-shm");
-        Self { path: name.into(), index: None, moment: None, tokens: HashMap::new() }
+        Self { path: name.into(), index: None, moment: None, since_ms: 0, tokens: HashMap::new() }
     }
 
     /// None while somebody commits, and where it cannot be told: then nothing is known, and SQLite is asked.
@@ -57,16 +62,21 @@ impl Known {
     }
 
     /// A token that was found in this moment.
-    pub(super) fn get(&self, hash: &Digest, moment: Option<Moment>) -> Option<&Token> {
-        self.tokens.get(hash).filter(|_| moment.is_some() && moment == self.moment)
+    pub(super) fn get(&self, hash: &Digest, moment: Option<Moment>, now_ms: u64) -> Option<&Token> {
+        self.tokens.get(hash).filter(|_| moment.is_some_and(|moment| self.is_of(moment, now_ms)))
+    }
+
+    fn is_of(&self, moment: Moment, now_ms: u64) -> bool {
+        // A clock that was set back says nothing.
+        self.moment == Some(moment) && now_ms.checked_sub(self.since_ms).is_some_and(|ms| ms < MOST_MS)
     }
 
     /// Remembers a token of this moment, and forgets those of every other.
-    pub(super) fn keep(&mut self, token: Token, moment: Moment) {
-        if self.moment != Some(moment) || self.tokens.len() == MOST {
+    pub(super) fn keep(&mut self, token: Token, moment: Moment, now_ms: u64) {
+        if !self.is_of(moment, now_ms) || self.tokens.len() == MOST {
             self.tokens.clear();
+            (self.moment, self.since_ms) = (Some(moment), now_ms);
         }
-        self.moment = Some(moment);
         self.tokens.insert(token.hash, token);
     }
 }

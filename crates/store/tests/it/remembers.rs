@@ -123,6 +123,28 @@ async fn a_call_is_its_agents_own_and_looked_for_only_so_far_back() {
 }
 
 #[tokio::test]
+async fn a_look_back_ends_where_much_was_read() {
+    let dir = tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    for i in 0..70 {
+        let mut long = read(&i.to_string());
+        long.record.arguments = json!({ "text": "x".repeat(1 << 20) });
+        store.end(long).await.unwrap();
+    }
+    store.note(note("the last")).await.unwrap();
+    let reader = store.reader().unwrap().unwrap();
+    let found = |id: &str| calls::own(&reader, &AgentName::from("coder"), &CallId(id.to_owned())).unwrap().is_some();
+    assert_eq!((found("69"), found("10"), found("0")), (true, true, false));
+    let nobodys = calls::Filter { agent: Some("nobody".to_owned()), ..calls::Filter::default() };
+    let first = calls::list(&reader, &nobodys).unwrap();
+    assert_eq!(first.calls, []);
+    let next = first.next.expect("it says where to go on");
+    assert!((2..20).contains(&next), "{next}");
+    let rest = calls::list(&reader, &calls::Filter { before: Some(next), ..nobodys }).unwrap();
+    assert_eq!((rest.calls.len(), rest.next), (0, None));
+}
+
+#[tokio::test]
 async fn show_gives_what_is_known_about_one_call_and_export_starts_where_told() {
     let dir = tempdir().unwrap();
     let store = SqliteStore::open(dir.path()).unwrap();
