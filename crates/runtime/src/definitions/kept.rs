@@ -210,7 +210,10 @@ mod tests {
         let (place, path, other) =
             (Place(Some(dir.path().to_owned())), dir.path().join(FILE), dir.path().join("other"));
         let add = |name: &str| {
-            let added = place.change(|kept| Ok(drop(kept.origins.insert(name.to_owned(), KeptOrigin::default()))));
+            let added = place.change(|kept| {
+                kept.origins.insert(name.to_owned(), KeptOrigin::default());
+                Ok(())
+            });
             added.unwrap().1
         };
         // What whoever holds it sees, and what is seen in its place.
