@@ -320,12 +320,16 @@ impl House {
             return;
         }
         let Some(list) = self.definitions.news() else { return };
+        let mut is_settled = true;
         for offer in offers.values() {
             if let Err(fault) = self.import(offer) {
                 tracing::warn!("the tools of `{}` are held back: {fault}", offer.origin());
+                is_settled = false;
             }
         }
-        self.definitions.settle(list);
+        if is_settled {
+            self.definitions.settle(list);
+        }
     }
 }
 

@@ -163,8 +163,10 @@ impl Place {
         let Some(dir) = &self.0 else { return true };
         let Some(held) = &mut stamp.0 else { return dir.join(FILE).symlink_metadata().is_err() };
         if held.seen.elapsed() >= GLANCE {
+            if !held.is_in_place(&dir.join(FILE)) {
+                return false;
+            }
             held.seen = Instant::now();
-            return held.is_untouched() && held.is_in_place(&dir.join(FILE));
         }
         held.is_untouched()
     }
