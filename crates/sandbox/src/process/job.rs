@@ -338,7 +338,7 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &
     let mut breach = None;
     let mut memory_peak = 0;
     let mut next_look = Instant::now() + TICK;
-    let (mut free_before, shared_before) = (free_on(&order.root), shared_by_all());
+    let (mut free_before, mut shared_before) = (free_on(&order.root), shared_by_all());
     while ended.is_none() {
         let now = Instant::now();
         if now >= next_look {
@@ -351,12 +351,12 @@ fn watch(room: &Room, order: &Order, status: &OwnedFd, program: i32, children: &
             let free = free_on(&order.root);
             if seen.unwatched {
                 // Then all that was taken since everything was last watched, of the disk and of memory without an owner,
-                // counts as this job's. The disk is others' too, and a program that is just being started cannot be watched
-                // for a moment: what was written before that, or can be watched again, is known by who wrote it.
+                // counts as this job's. Both are others' too, and a program that is just being started, or is ending, cannot be
+                // watched for a moment: what was taken before that, or can be watched again, is known by who took it.
                 seen.written = seen.written.max(free_before.saturating_sub(free));
                 seen.files = seen.files.max(shared_by_all().saturating_sub(shared_before));
             } else {
-                free_before = free;
+                (free_before, shared_before) = (free, shared_by_all());
             }
             memory_peak = memory_peak.max(seen.memory_at_most());
             breach = breach.or_else(|| seen.breach(&room.limits, order));
