@@ -28,6 +28,7 @@ pub(crate) fn eat(args: &[String], tries: &mut Tries) {
         "pipes" => tries.call("pipes", pipes(bytes)),
         "sockets" => tries.call("sockets", sockets(bytes)),
         "sysv" => tries.call("sysv", shared(bytes)),
+        "sysv-left" => tries.call("sysv-left", left(bytes)),
         _ => tries.call(how, Err(EINVAL)),
     }
 }
@@ -107,10 +108,28 @@ fn shared(bytes: usize) -> Said {
     Ok(bytes)
 }
 
+/// In segments that are filled and let go of, one after the other: no process has more than one of them. They go with the
+/// namespace.
+fn left(bytes: usize) -> Said {
+    const SEGMENT: usize = 8 << 20;
+    for _ in 0..bytes.div_ceil(SEGMENT) {
+        let segment = call(SYS_shmget, [IPC_PRIVATE as usize, SEGMENT, 0o600 | IPC_CREAT as usize])?;
+        let start = call(SYS_shmat, [segment, 0, 0])?;
+        dirty(start, SEGMENT);
+        call(SYS_shmdt, [start, 0, 0])?;
+    }
+    sleep(Duration::from_secs(2));
+    Ok(bytes)
+}
+
 fn touch(start: usize, bytes: usize) {
+    dirty(start, bytes);
+    sleep(Duration::from_secs(2));
+}
+
+fn dirty(start: usize, bytes: usize) {
     for offset in (0..bytes).step_by(4096) {
         // SAFETY: the mapping is `bytes` long and writable.
         unsafe { ((start + offset) as *mut u8).write_volatile(1) };
     }
-    sleep(Duration::from_secs(2));
 }

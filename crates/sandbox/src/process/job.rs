@@ -485,7 +485,7 @@ struct Seen {
     /// Pages of single processes, and pages that several may hold, counted once for each of them.
     own: u64,
     shared: u64,
-    /// Files in memory that have no name, or only one in a private directory.
+    /// Files in memory that have no name, or only one in a private directory, and segments that nobody need have mapped.
     files: u64,
 }
 
@@ -511,7 +511,7 @@ impl Seen {
         pids.iter().for_each(|pid| seen.add(*pid));
         seen.files = nameless(&pids);
         if ground == Ground::Namespaces {
-            seen.files += used_by("/tmp") + used_by("/home");
+            seen.files += used_by("/tmp") + used_by("/home") + segments();
         }
         Self { pids, ..seen }
     }
@@ -597,6 +597,19 @@ fn nameless(pids: &[i32]) -> u64 {
         }
     }
     found.values().sum()
+}
+
+/// Bytes in segments of System V, which stay when whoever made them has let go of them. All there are here are the job's: it
+/// has a namespace of its own for them.
+fn segments() -> u64 {
+    in_segments(&fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default())
+}
+
+/// The sum of what is in memory and what is swapped out, the last two columns of the kernel's list.
+fn in_segments(list: &str) -> u64 {
+    let bytes =
+        |line: &str| line.split_ascii_whitespace().rev().take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    list.lines().skip(1).map(bytes).fold(0, |sum, bytes: u64| sum.saturating_add(bytes))
 }
 
 /// Bytes in files in memory, of everybody on the machine.

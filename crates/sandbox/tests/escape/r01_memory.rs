@@ -69,7 +69,7 @@ in_every_room! {
 
     ///
     fn shared_memory(bench) {
-        for how in ["shm", "sysv"] {
+        for how in ["shm", "sysv", "sysv-left"] {
             is_not_had(bench, how);
         }
     }
