@@ -449,6 +449,16 @@ fn a_client_that_does_not_read_keeps_no_call_from_ending() {
         assert_eq!(ended.len(), 1, "{era:?}");
         assert_eq!(ended[0]["body"]["outcome"]["status"], "failed", "{era:?}");
     }
+    // Nor is it kept from being taken back.
+    let town = town().with("far", server("legacy", json!({ "tools/call:work": work })));
+    let mut client = town.serve(Era::Old, json!({}));
+    client.tools();
+    client.meta["progressToken"] = "x".repeat(300_000).into();
+    let id = client.send("tools/call", json!({ "name": "far__work", "arguments": {} }));
+    thread::sleep(Duration::from_secs(1));
+    client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
+    let ended = recorded(&town, "far__work");
+    assert_eq!(ended[0]["body"]["outcome"]["code"], "cancelled");
 }
 
 fn updated(uri: &str) -> Value {

@@ -100,6 +100,25 @@ pub struct Record {
     pub policy: Option<Digest>,
 }
 
+impl Record {
+    /// What is known when a call comes.
+    pub fn open(call: CallId, agent: AgentName, tool: String, arguments: Value) -> Self {
+        Self {
+            call,
+            agent,
+            tool,
+            definition: None,
+            arguments,
+            action: None,
+            class: None,
+            effects: Vec::new(),
+            risk: None,
+            decision: None,
+            policy: None,
+        }
+    }
+}
+
 /// A call is about to take effect.
 #[derive(Debug, Clone, Serialize)]
 pub struct Intent {

@@ -947,21 +947,8 @@ fn without_secrets(output: Output, broker: &Broker) -> (Output, bool) {
 
 impl Trip {
     fn start(call: &Call, arguments: Value) -> Self {
-        let record = Record {
-            call: call.id.clone(),
-            agent: call.agent.clone(),
-            tool: shortened(call.tool.clone()),
-            definition: None,
-            arguments,
-            action: None,
-            class: None,
-            effects: Vec::new(),
-            risk: None,
-            decision: None,
-            policy: None,
-        };
         Self {
-            record,
+            record: Record::open(call.id.clone(), call.agent.clone(), shortened(call.tool.clone()), arguments),
             admitted: false,
             begun: false,
             enforced: Vec::new(),

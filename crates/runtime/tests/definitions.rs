@@ -189,6 +189,22 @@ async fn a_server_that_comes_again_hides_no_change_from_the_others() {
 }
 
 #[tokio::test]
+async fn what_could_not_be_judged_is_judged_again() {
+    let machine = Machine::new();
+    let runtime = machine.start();
+    offer(&runtime, weather(), [forecast()]);
+    machine.pin_all();
+    // Whoever wants to look has to take the lock, and that is no file.
+    let lock = machine.data.path().join("definitions.lock");
+    fs::remove_file(&lock).unwrap();
+    fs::create_dir(&lock).unwrap();
+    let refused = call(&runtime, "weather__forecast").await;
+    assert_eq!((refused.status, refused.code.as_deref()), (Status::Refused, Some("pins_unwritable")), "{refused:?}");
+    fs::remove_dir(&lock).unwrap();
+    done(&call(&runtime, "weather__forecast").await, "forecast");
+}
+
+#[tokio::test]
 async fn a_changed_definition_is_held_back_with_a_difference_and_the_others_still_work() {
     let machine = Machine::new();
     offer(&machine.start(), weather(), [forecast(), alerts()]);

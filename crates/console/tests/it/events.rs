@@ -73,19 +73,8 @@ async fn the_end_of_a_call_that_began_unheard_names_its_agent() {
     let stage = Stage::new().await;
     let token = stage.person("bob", &[Scope::Read]).await;
     let outcome = stage.call("echo", json!({ "text": "an outcome" })).await;
-    let record = Record {
-        call: CallId("begun-before".to_owned()),
-        agent: AgentName::from("early"),
-        tool: outcome.tool.clone(),
-        definition: None,
-        arguments: json!({}),
-        action: None,
-        class: None,
-        effects: Vec::new(),
-        risk: None,
-        decision: None,
-        policy: None,
-    };
+    let call = CallId("begun-before".to_owned());
+    let record = Record::open(call, AgentName::from("early"), outcome.tool.clone(), json!({}));
     stage.store.begin(Intent { at_ms: 1, record: record.clone() }).await.unwrap();
     // Nobody listens for longer than the record is left alone.
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;

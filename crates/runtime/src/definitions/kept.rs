@@ -239,6 +239,14 @@ mod tests {
         fs::remove_file(&path).unwrap();
         check("removed", &|| fs::remove_file(&path).unwrap(), false);
 
+        // One that nobody touched, where another one stands by now: seen a little later.
+        add("there");
+        fs::write(&other, b"{}").unwrap();
+        let mut elsewhere = Stamp::of(&other);
+        sleep(GLANCE);
+        assert!(!place.is_still(&mut elsewhere) && !place.is_still(&mut elsewhere));
+        fs::remove_file(&path).unwrap();
+
         let mut nothing = Stamp::of(&path);
         assert!(place.is_still(&mut nothing));
         add("made");

@@ -89,7 +89,40 @@ fn moment_in(heads: &[u8; 2 * HEAD]) -> Option<Moment> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use toolgate_contract::{AgentName, Principal};
+
     use super::*;
+
+    #[test]
+    fn a_token_is_believed_in_its_moment_and_not_for_long() {
+        let (now, other) = (Moment([1; HEAD]), Moment([2; HEAD]));
+        let token = Token {
+            id: "tok".to_owned(),
+            hash: Digest::of(b"secret"),
+            principal: Principal::Agent(AgentName::from("coder")),
+            scopes: BTreeSet::new(),
+            created_ms: 0,
+            expires_ms: None,
+            last_used_ms: None,
+            revoked_ms: None,
+        };
+        let mut known = Known::of(Path::new("state.db"));
+        known.keep(token.clone(), now, 1_000);
+        let check = |moment, at_ms, expected| {
+            assert_eq!(known.get(&token.hash, moment, at_ms).is_some(), expected, "{moment:?} at {at_ms}");
+        };
+        check(Some(now), 1_000, true);
+        check(Some(now), 1_000 + MOST_MS - 1, true);
+        check(Some(now), 1_000 + MOST_MS, false);
+        check(Some(now), 999, false);
+        check(Some(other), 1_000, false);
+        check(None, 1_000, false);
+        // Another one that is looked up meanwhile does not make it younger.
+        known.keep(Token { hash: Digest::of(b"another"), ..token.clone() }, now, 1_200);
+        assert!(known.get(&token.hash, Some(now), 1_000 + MOST_MS).is_none());
+    }
 
     #[test]
     fn a_head_that_is_being_written_or_was_never_filled_in_is_no_moment() {
