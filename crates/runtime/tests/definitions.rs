@@ -199,7 +199,7 @@ async fn what_could_not_be_judged_is_judged_again() {
     fs::remove_file(&lock).unwrap();
     fs::create_dir(&lock).unwrap();
     let refused = call(&runtime, "weather__forecast").await;
-    assert_eq!((refused.status, refused.code.as_deref()), (Status::Refused, Some("pins_unwritable")), "{refused:?}");
+    assert_eq!((refused.status, refused.code.as_deref()), (Status::Failed, Some("pins_unwritable")), "{refused:?}");
     fs::remove_dir(&lock).unwrap();
     done(&call(&runtime, "weather__forecast").await, "forecast");
 }
