@@ -205,8 +205,9 @@ impl<S: ServerHandler> Door<S> {
         };
         match *request.method() {
             Method::POST => self.post(request, slot).await,
-            Method::DELETE => self.delete(request).await,
-            _ => self.pass_on(request, slot).await,
+            // What happens seldom does not make every call larger.
+            Method::DELETE => Box::pin(self.delete(request)).await,
+            _ => Box::pin(self.pass_on(request, slot)).await,
         }
     }
 
@@ -257,7 +258,7 @@ impl<S: ServerHandler> Door<S> {
                 return refused(Refusal::id_in_use(request.id.clone()));
             }
             let begins = matches!(request.request, ClientRequest::InitializeRequest(_));
-            if begins && !self.sessions.make_room().await {
+            if begins && !Box::pin(self.sessions.make_room()).await {
                 let fault = Fault::refused(
                     "too_many_sessions",
                     "every session this caller may have is in use",
@@ -267,7 +268,7 @@ impl<S: ServerHandler> Door<S> {
             }
         }
         match serde_json::to_vec(&message) {
-            Ok(read) => self.pass_on(Request::from_parts(parts, Body::from(read)), slot).await,
+            Ok(read) => Box::pin(self.pass_on(Request::from_parts(parts, Body::from(read)), slot)).await,
             Err(error) => failed(&error),
         }
     }

@@ -268,7 +268,8 @@ impl Server {
             (Some(Kept::Call(call)), _) => Box::pin(self.follow(*call, came, answers)).await,
             (Some(Kept::Approval(approval)), Some(seat)) => {
                 let said = Said::read(answers.and_then(|answers| answers.get(ask::QUESTION)));
-                ask::vote(seat.approvals, &approval, seat.person, said).await;
+                // What happens seldom does not make every call larger.
+                Box::pin(ask::vote(seat.approvals, &approval, seat.person, said)).await;
                 self.invoke(call, came, self.hold(came), None).await
             }
             (None, Some(seat)) => Box::pin(self.invoke_asking(call, came, seat, answers)).await,

@@ -132,7 +132,8 @@ impl Link {
     pub(crate) async fn reply(&self, query: &Value, answer: Result<Value, Value>) {
         match &self.talk {
             Talk::Lines(peer) => peer.reply(query, answer).await,
-            Talk::Web(web) => web.reply(self.greeting.era, query, answer).await,
+            // What happens seldom does not make every call larger.
+            Talk::Web(web) => Box::pin(web.reply(self.greeting.era, query, answer)).await,
         }
     }
 

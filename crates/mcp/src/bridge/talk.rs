@@ -54,6 +54,10 @@ pub(super) struct Talk<'a> {
 /// An answer for a server of the old era that is waited for.
 type Answering<'a> = Pin<Box<dyn Future<Output = (Value, Result<Value, Value>)> + Send + 'a>>;
 
+async fn next<'a>(open: &mut Option<FuturesUnordered<Answering<'a>>>) -> Option<(Value, Result<Value, Value>)> {
+    open.as_mut()?.next().await
+}
+
 impl<'a> Talk<'a> {
     pub(super) fn new(server: &'a Server, link: &'a Link, cx: &'a Cx, can: &'a Value) -> Self {
         Self { server, link, cx, can, left: server.patience(), asked: 0 }
@@ -83,9 +87,10 @@ impl<'a> Talk<'a> {
         let method = wanted.method;
         // How long a call may take is looked after here, where it is known who is waited for.
         let mut answer = pin!(self.link.ask_for(wanted, brought, None, Some(mouth)));
-        let mut open: FuturesUnordered<Answering<'a>> = FuturesUnordered::new();
+        // Most servers ask nothing.
+        let mut open: Option<FuturesUnordered<Answering<'a>>> = None;
         loop {
-            let (since, waits) = (Instant::now(), !open.is_empty());
+            let (since, waits) = (Instant::now(), open.as_ref().is_some_and(|open| !open.is_empty()));
             tokio::select! {
                 biased;
                 answer = &mut answer => {
@@ -95,11 +100,11 @@ impl<'a> Talk<'a> {
                     }
                     return answer.map_err(|trouble| self.fault(method, trouble));
                 }
-                Some((query, reply)) = open.next() => self.link.reply(&query, reply).await,
+                Some((query, reply)) = next(&mut open) => self.link.reply(&query, reply).await,
                 said = ear.hear() => {
                     if let Some(query) = self.hear(said) {
                         self.asked += 1;
-                        open.push(self.answer(query));
+                        open.get_or_insert_default().push(self.answer(query));
                     }
                 }
                 () = sleep(self.left), if !waits => {

@@ -5,14 +5,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{File, Metadata},
     io,
-    os::unix::fs::MetadataExt as _,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, Stat, fstat, lstat, open};
 use serde::{Deserialize, Serialize};
 use toolgate_contract::{Digest, Fault};
 use toolgate_guard::definition::Definition;
@@ -83,7 +82,7 @@ pub(crate) struct Stamp(Option<Held>);
 /// A file that is held open, so that every call can see for little whether it is still the one.
 #[derive(Debug)]
 struct Held {
-    file: File,
+    file: OwnedFd,
     /// How often it has a name, and when it was last changed: whoever replaces a file, removes it, renames it or writes into
     /// it changes one of them.
     about: (u64, i64, i64),
@@ -99,31 +98,33 @@ const GLANCE: Duration = Duration::from_millis(1);
 impl Stamp {
     fn of(path: &Path) -> Self {
         let opened = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-        Self(opened.ok().map(File::from).and_then(Held::of))
+        Self(opened.ok().and_then(Held::of))
     }
 }
 
 impl Held {
-    fn of(file: File) -> Option<Self> {
-        let meta = file.metadata().ok()?;
-        Some(Self { file, about: about(&meta), name: name(&meta), seen: Instant::now() })
+    fn of(file: OwnedFd) -> Option<Self> {
+        let stat = fstat(&file).ok()?;
+        Some(Self { file, about: about(&stat), name: name(&stat), seen: Instant::now() })
     }
 
     fn is_untouched(&self) -> bool {
-        self.file.metadata().is_ok_and(|meta| about(&meta) == self.about)
+        fstat(&self.file).is_ok_and(|stat| about(&stat) == self.about)
     }
 
     fn is_in_place(&self, path: &Path) -> bool {
-        path.symlink_metadata().is_ok_and(|meta| name(&meta) == self.name)
+        lstat(path).is_ok_and(|stat| name(&stat) == self.name)
     }
 }
 
-fn about(meta: &Metadata) -> (u64, i64, i64) {
-    (meta.nlink(), meta.ctime(), meta.ctime_nsec())
+#[expect(clippy::unnecessary_cast, reason = "its fields have other types on other machines")]
+fn about(stat: &Stat) -> (u64, i64, i64) {
+    (stat.st_nlink as u64, stat.st_ctime as i64, stat.st_ctime_nsec as i64)
 }
 
-fn name(meta: &Metadata) -> (u64, u64) {
-    (meta.dev(), meta.ino())
+#[expect(clippy::unnecessary_cast, reason = "its fields have other types on other machines")]
+fn name(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
 }
 
 impl Place {
