@@ -229,7 +229,7 @@ fn a_client_is_not_asked_what_it_cannot_answer() {
 fn a_call_whose_question_nobody_answers_goes_on_by_itself() {
     let question = form("What is your name?", "name");
     let ask = json!({ "send": { "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": question } });
-    let steps = json!([ask, { "wait": 300 }, { "result": { "content": [] } }]);
+    let steps = json!([ask, { "wait": 3_000 }, { "result": { "content": [] } }]);
     let script = json!({ "era": "legacy", "tools": [[tool("ask")]], "answers": { "tools/call:ask": [steps] } });
     let town = with(&script);
     let mut client = town.serve(Era::New, able());

@@ -235,7 +235,7 @@ fn an_agent_has_so_many_tasks_and_more_calls_wait() {
     }
     answers.recv_timeout(Duration::from_secs(3)).unwrap_err();
     // Another agent has its own.
-    let other = place.ask(1, &can, "tools/call", json!({ "name": "far__slow", "arguments": {} }));
+    let other = place.ask(1, &can, "tools/call", json!({ "name": "far__hang", "arguments": {} }));
     assert_eq!(other["result"]["resultType"], "task", "{other}");
     place.served.stop();
     assert_eq!(place.recorded().iter().filter(|ended| ended.ends_with(" cancelled")).count(), 37);

@@ -3,7 +3,7 @@
 //! Asking a server for one of these is a call like that of a tool: decided, recorded, cleaned, and answered with questions
 //! where the server has some. The result leaves as the JSON it is (`relay.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rmcp::{
     ErrorData,
@@ -42,13 +42,15 @@ pub(crate) struct Page<T> {
 }
 
 /// The page after `cursor`: what the last entry the client has seen is known by, so that an entry that comes in between
-/// moves no other off the list.
+/// moves no other off the list. What is known by the same name is listed once, or the list would have no end.
 pub(crate) fn page<T>(
     mut entries: Vec<T>,
     known_by: impl Fn(&T) -> &str,
     cursor: Option<&str>,
     size: usize,
 ) -> Result<Page<T>, ErrorData> {
+    let mut known = HashSet::new();
+    entries.retain(|entry| known.insert(known_by(entry).to_owned()));
     if let Some(cursor) = cursor {
         let seen = present::read_cursor(cursor)
             .and_then(|name| entries.iter().position(|entry| known_by(entry) == name))
@@ -151,7 +153,7 @@ impl Server {
             (Ok(Meant::Text(contents)), _) => contents,
             (Ok(Meant::Call { tool, arguments }), _) => {
                 match self.ask(tool.to_owned(), arguments, brought, visit).await? {
-                    Answered::Outcome(outcome) if outcome.is_error => return Err(failed(*outcome)),
+                    Answered::Outcome(outcome) if outcome.is_error => return Err(failed(self.with_link(*outcome))),
                     Answered::Outcome(outcome) => {
                         meta.0.insert(present::OUTCOME.to_owned(), present::about(&outcome));
                         resources::contents(uri, &outcome)
@@ -328,6 +330,8 @@ mod tests {
     #[test]
     fn every_entry_is_on_one_page() {
         assert_eq!(pages(&["a", "b", "c", "d", "e"]), [vec!["a", "b"], vec!["c", "d"], vec!["e"]]);
+        // A server behind the gate may say the same for ever.
+        assert_eq!(pages(&["a", "b", "b", "b", "c", "b"]), [vec!["a", "b"], vec!["c"]]);
         assert_eq!(pages(&["a", "b", "c", "d"]), [vec!["a", "b"], vec!["c", "d"]]);
         assert_eq!(pages(&["a"]), [vec!["a"]]);
         assert_eq!(pages(&[]), [Vec::<String>::new()]);

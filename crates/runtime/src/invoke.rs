@@ -26,7 +26,7 @@ use toolgate_gate::{
 use toolgate_guard::{clean as hidden, json, owasp, shell::policy::Judgement};
 use toolgate_store::state::Ticket;
 use toolgate_tools::{
-    Awaited, Cx, Finder, Hands, Inquiries, Output, OwnCalls, Progress, ProgressSink, Reconciled, Run, StopFlag, Work,
+    Cx, Finder, Hands, Inquiries, Output, OwnCalls, Progress, ProgressSink, Reconciled, Run, StopFlag, Waits, Work,
 };
 
 use crate::{
@@ -43,7 +43,9 @@ use crate::{
     inquiries::{Waiting, inquiries},
     once::{self, AtWork, Claim, Kept, Known},
     own_calls::AgentCalls,
-    picture, remarks,
+    picture,
+    pulse::Pulse,
+    remarks,
     rooms::{Ledger, Maker, Tenant},
     secrets::Broker,
 };
@@ -744,7 +746,7 @@ struct Held {
 /// that has a thread and does not listen keeps it and its slot until it returns; the call is answered without it.
 async fn run(
     entry: &Entry,
-    hands: Hands,
+    mut hands: Hands,
     held: Held,
     input: Value,
     watch: &Watch,
@@ -757,12 +759,13 @@ async fn run(
         return Err(cancelled().into());
     }
     let (stop, timeout) = (hands.stop.clone(), hands.timeout);
+    let pulse = Pulse::take(entry, &mut hands);
     // Raised also when this future is dropped, so that no body works on for a caller who is gone.
     let _told = StopOnDrop(stop.clone());
     let mut job = match &entry.tool.work {
         Work::Instant(body) if is_small(&input) => return run_here(entry, body, hands, input),
         Work::Instant(body) | Work::Blocking(body) => on_a_thread(body.clone(), hands, held, input),
-        Work::Waiting(body) => awaited(body(Arc::new(Cx::new(hands)), input), held),
+        Work::Waiting(body) => awaited(body.clone(), hands, held, input),
     };
     let overdue = tokio::select! {
         biased;
@@ -775,6 +778,7 @@ async fn run(
             stop.time_out();
             timed_out(timeout)
         }
+        never = pulse.beat() => match never {},
     };
     match tokio::time::timeout(grace, job).await {
         Ok(done) => ended(entry, done),
@@ -799,10 +803,11 @@ fn on_a_thread(body: Run, hands: Hands, held: Held, input: Value) -> BoxFuture<'
     Box::pin(async move { job.await.map_err(said) })
 }
 
-/// A body that waits, where its call does.
-fn awaited(body: Awaited, held: Held) -> BoxFuture<'static, Done> {
+/// A body that waits, where its call does. What it does before it first waits may panic too.
+fn awaited(body: Waits, hands: Hands, held: Held, input: Value) -> BoxFuture<'static, Done> {
     Box::pin(async move {
         let _held = held;
+        let body = async move { body(Arc::new(Cx::new(hands)), input).await };
         AssertUnwindSafe(body).catch_unwind().await.map_err(|panic| panic_message(&*panic))
     })
 }

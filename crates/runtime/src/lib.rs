@@ -24,6 +24,7 @@ mod notify;
 pub mod once;
 mod own_calls;
 mod picture;
+mod pulse;
 mod remarks;
 mod rooms;
 pub mod schema;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should stop there")]
 
 use std::{
+    future::Ready,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -28,7 +29,7 @@ use toolgate_runtime::{
         Store, StoreError,
         state::{SqliteState, State},
     },
-    tools::{Answer, Cx, Progress, Tool},
+    tools::{Answer, Cx, Progress, Tool, Work},
 };
 
 /// Remembers what it was told, or refuses to.
@@ -488,6 +489,39 @@ async fn progress_reaches_the_caller() {
     assert_eq!(*heard.lock().unwrap(), [half, long], "short, and without control characters");
 }
 
+/// Calls a tool that works until somebody has heard of it, or says something first and works until it is heard twice.
+async fn heard_of(says: Option<&'static str>, times: usize) -> Vec<Progress> {
+    let (tell, told) = mpsc::channel();
+    let told = Mutex::new(told);
+    let house = house(vec![reading(probe(), move |cx, _| {
+        if let Some(says) = says {
+            cx.progress(0.5, None, Some(says.to_owned()));
+        }
+        for _ in 0..times {
+            let _ = told.lock().unwrap().recv_timeout(Duration::from_secs(3));
+        }
+        Ok(Answer::new("done".to_owned()))
+    })]);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let kept = heard.clone();
+    let sink = move |progress| {
+        kept.lock().unwrap().push(progress);
+        let _ = tell.send(());
+    };
+    house.watched("probe", json!({}), Watch { progress: Some(Arc::new(sink)), ..Watch::default() }).await;
+    drop(house);
+    Arc::into_inner(heard).unwrap().into_inner().unwrap()
+}
+
+#[tokio::test]
+async fn a_tool_that_says_nothing_is_said_to_be_at_work_and_one_that_speaks_speaks_for_itself() {
+    let at_work =
+        |second: u8| Progress { done: second.into(), total: None, message: Some(format!("at work for {second} s")) };
+    assert_eq!(heard_of(None, 2).await, [at_work(1), at_work(2)]);
+    let own = Progress { done: 0.5, total: None, message: Some("by itself".into()) };
+    assert_eq!(heard_of(Some("by itself"), 2).await, [own]);
+}
+
 #[tokio::test]
 async fn an_instant_tool_runs_on_the_callers_thread_and_a_late_answer_does_not_count() {
     let def = ToolDef { needs: Needs::NOTHING, timeout: Duration::from_millis(20), ..probe() };
@@ -513,6 +547,11 @@ async fn a_panic_in_a_tool_is_a_failed_outcome() {
     let outcome = house.call("probe", json!({})).await;
     assert_eq!(short(&outcome), (Status::Failed, Some("tool_panicked")));
     assert!(outcome.message.unwrap().contains("out of cheese"));
+    // Also before it first waits.
+    let work = Work::waiting(|_, _| -> Ready<Result<Answer<Value>, Fault>> { panic!("out of cheese") });
+    let house = self::house(vec![Tool { work, ..reading(probe(), |_, _| Ok(Answer::new(String::new()))) }]);
+    assert_eq!(short(&house.call("probe", json!({})).await), (Status::Failed, Some("tool_panicked")));
+    assert_eq!(house.store.ended.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -291,9 +291,9 @@ mod tests {
 
     /// What the writer takes when so many wait, and how long that took.
     async fn taken(queue: &Queue, waiting: usize) -> (usize, Duration) {
+        let (mut batch, since) = (Vec::new(), Instant::now());
         let submitted = (0..waiting).map(|_| queue.submit(job(1), Wait::Durable));
         let _ = poll_immediate(&mut join_all(submitted)).await;
-        let (mut batch, since) = (Vec::new(), Instant::now());
         assert_eq!(queue.take(&mut batch, None), Wake::Jobs);
         (batch.len(), since.elapsed())
     }

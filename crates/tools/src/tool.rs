@@ -34,6 +34,9 @@ pub type Run = Arc<dyn Fn(&Cx, Value) -> Result<Output, Fault> + Send + Sync>;
 /// What a body that waits for others gives at once.
 pub type Awaited = Pin<Box<dyn Future<Output = Result<Output, Fault>> + Send>>;
 
+/// A body that waits for others.
+pub type Waits = Arc<dyn Fn(Arc<Cx>, Value) -> Awaited + Send + Sync>;
+
 /// What runs when a call has been permitted.
 #[derive(Clone)]
 pub enum Work {
@@ -45,7 +48,7 @@ pub enum Work {
     Instant(Run),
     /// It only waits for others, and needs no thread for that. It must not block; told to stop, it says how far it came,
     /// and one that does not listen is dropped.
-    Waiting(Arc<dyn Fn(Arc<Cx>, Value) -> Awaited + Send + Sync>),
+    Waiting(Waits),
 }
 
 impl Work {

@@ -172,7 +172,9 @@ impl Shelf {
         }
         for entry in &wares.templates {
             let text = entry["uriTemplate"].as_str().unwrap_or_default();
-            match Template::read(text).and_then(|template| is_fit(entry).map(|()| template)) {
+            let known = shelf.templates.iter().any(|(_, known)| known["uriTemplate"] == text);
+            let twice = if known { Err("it is listed twice".to_owned()) } else { Ok(()) };
+            match twice.and_then(|()| Template::read(text)).and_then(|template| is_fit(entry).map(|()| template)) {
                 Ok(template) => shelf.templates.push((template, entry.clone())),
                 Err(why) => left_out.push(format!("template `{}`: {why}", shown(text))),
             }

@@ -12,14 +12,12 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
-use toolgate_contract::{Digest, Token};
 
 use super::{
     instance::{INSTANCES, Instance, Instances},
     known::Known,
     row::Trouble,
     schema::{APPLICATION, FORMAT, SCHEMA},
-    tokens,
 };
 use crate::{
     StoreError,
@@ -73,13 +71,9 @@ impl Db {
         Ok(Self { path, inode, connection, instances, instance })
     }
 
-    /// The same state, for whoever only looks.
-    pub(super) fn glance(&self) -> Result<Glance, StoreError> {
-        let unusable = |error: rusqlite::Error| StoreError::State { path: self.path.clone(), why: error.to_string() };
-        let connection = connect(&self.path).map_err(unusable)?;
-        connection.pragma_update(None, "query_only", true).map_err(unusable)?;
-        let known = Known::of(&self.path);
-        Ok(Glance { path: self.path.clone(), inode: self.inode, connection, known, seen_ms: 0 })
+    /// What is remembered of it where it is asked for.
+    pub(super) fn known(&self) -> Known {
+        Known::of(&self.path, self.inode)
     }
 
     /// Looks at one moment of the state.
@@ -121,41 +115,8 @@ impl Db {
     }
 }
 
-/// The state, open for who only looks up tokens.
-#[derive(Debug)]
-pub(super) struct Glance {
-    path: PathBuf,
-    inode: u64,
-    connection: Connection,
-    known: Known,
-    /// When the file was last seen in its place.
-    seen_ms: u64,
-}
-
-impl Glance {
-    /// The token with this hash, if it holds.
-    pub(super) fn token(&mut self, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
-        // A token is taken back by a commit, and that is seen at once. That somebody has exchanged the file is seen within a
-        // millisecond.
-        if self.seen_ms != now_ms {
-            is_still(&self.path, self.inode)?;
-            self.seen_ms = now_ms;
-        }
-        let moment = self.known.moment();
-        if let Some(token) = self.known.get(hash, moment, now_ms) {
-            return Ok(token.holds(now_ms).then(|| token.clone()));
-        }
-        let found = tokens::by_hash(&self.connection, hash, now_ms)
-            .map_err(|trouble| StoreError::State { path: self.path.clone(), why: trouble.to_string() })?;
-        // One that was looked up while somebody committed may be of before or of after.
-        if let (Some(token), Some(moment)) = (&found, moment.filter(|moment| self.known.moment() == Some(*moment))) {
-            self.known.keep(token.clone(), moment, now_ms);
-        }
-        Ok(found)
-    }
-}
-
-fn is_still(path: &Path, inode: u64) -> Result<(), StoreError> {
+/// Is the file still the one that was opened?
+pub(super) fn is_still(path: &Path, inode: u64) -> Result<(), StoreError> {
     match fs::metadata(path).is_ok_and(|about| about.ino() == inode) {
         true => Ok(()),
         false => {

@@ -1,7 +1,7 @@
 //! Tokens that were looked up, for as long as nobody changes anything.
 //!
-//! Every request over HTTP names a token, and asking SQLite takes two locks and a query. What has been found once holds until
-//! the next commit, whoever makes it: SQLite keeps a head of what is written ahead in memory all programs share, and each
+//! Every request over HTTP names a token, and the way to the thread that asks SQLite and back costs more than the rest of a
+//! small call. What has been found once holds until the next commit, whoever makes it: SQLite keeps a head of what is written ahead in memory all programs share, and each
 //! commit counts it up before it returns.
 
 use std::{
@@ -14,7 +14,8 @@ use std::{
 
 use toolgate_contract::{Digest, Token};
 
-use crate::pages::open_for_good;
+use super::db::is_still;
+use crate::{StoreError, pages::open_for_good};
 
 /// So many are remembered. With more, all are looked up anew.
 const MOST: usize = 256;
@@ -35,7 +36,10 @@ pub(super) struct Moment([u8; HEAD]);
 /// The tokens of a moment.
 #[derive(Debug)]
 pub(super) struct Known {
-    path: PathBuf,
+    database: PathBuf,
+    inode: u64,
+    /// When the database was last seen in its place.
+    seen_ms: u64,
     index: Option<Arc<File>>,
     moment: Option<Moment>,
     /// When the first of them was looked up.
@@ -44,17 +48,30 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn of(database: &Path) -> Self {
-        let mut name = database.as_os_str().to_owned();
-        name.push("-shm");
-        Self { path: name.into(), index: None, moment: None, since_ms: 0, tokens: HashMap::new() }
+    pub(super) fn of(database: &Path, inode: u64) -> Self {
+        let database = database.to_owned();
+        Self { database, inode, seen_ms: 0, index: None, moment: None, since_ms: 0, tokens: HashMap::new() }
+    }
+
+    /// The token with this hash, if it is remembered.
+    pub(super) fn token(&mut self, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
+        // A token is taken back by a commit, and that is seen at once. That somebody has exchanged the file is seen within a
+        // millisecond.
+        if self.seen_ms != now_ms {
+            is_still(&self.database, self.inode)?;
+            self.seen_ms = now_ms;
+        }
+        let moment = self.moment();
+        Ok(self.get(hash, moment, now_ms).cloned())
     }
 
     /// None while somebody commits, and where it cannot be told: then nothing is known, and SQLite is asked.
     pub(super) fn moment(&mut self) -> Option<Moment> {
         if self.index.is_none() {
+            let mut path = self.database.as_os_str().to_owned();
+            path.push("-shm");
             // SQLite has locks on it.
-            self.index = open_for_good(&self.path).ok();
+            self.index = open_for_good(path.as_ref()).ok();
         }
         let mut heads = [0; 2 * HEAD];
         self.index.as_ref()?.read_exact_at(&mut heads, 0).ok()?;
@@ -62,7 +79,7 @@ impl Known {
     }
 
     /// A token that was found in this moment.
-    pub(super) fn get(&self, hash: &Digest, moment: Option<Moment>, now_ms: u64) -> Option<&Token> {
+    fn get(&self, hash: &Digest, moment: Option<Moment>, now_ms: u64) -> Option<&Token> {
         self.tokens.get(hash).filter(|_| moment.is_some_and(|moment| self.is_of(moment, now_ms)))
     }
 
@@ -71,8 +88,15 @@ impl Known {
         self.moment == Some(moment) && now_ms.checked_sub(self.since_ms).is_some_and(|ms| ms < MOST_MS)
     }
 
-    /// Remembers a token of this moment, and forgets those of every other.
-    pub(super) fn keep(&mut self, token: Token, moment: Moment, now_ms: u64) {
+    /// Remembers a token that was looked up in this moment, and forgets those of every other. One that was looked up while
+    /// somebody committed may be of before or of after.
+    pub(super) fn learn(&mut self, token: &Token, moment: Option<Moment>, now_ms: u64) {
+        if let Some(moment) = moment.filter(|moment| self.moment() == Some(*moment)) {
+            self.keep(token.clone(), moment, now_ms);
+        }
+    }
+
+    fn keep(&mut self, token: Token, moment: Moment, now_ms: u64) {
         if !self.is_of(moment, now_ms) || self.tokens.len() == MOST {
             self.tokens.clear();
             (self.moment, self.since_ms) = (Some(moment), now_ms);
@@ -108,7 +132,7 @@ mod tests {
             last_used_ms: None,
             revoked_ms: None,
         };
-        let mut known = Known::of(Path::new("state.db"));
+        let mut known = Known::of(Path::new("state.db"), 0);
         known.keep(token.clone(), now, 1_000);
         let check = |moment, at_ms, expected| {
             assert_eq!(known.get(&token.hash, moment, at_ms).is_some(), expected, "{moment:?} at {at_ms}");

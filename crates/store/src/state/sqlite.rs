@@ -1,10 +1,9 @@
 //! The state of a single machine: `state.db` in a data directory.
 
 use std::{
-    num::NonZero,
     path::Path,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{self, Sender},
     },
     thread::{self, JoinHandle},
@@ -23,21 +22,22 @@ use toolgate_contract::{
 use super::{
     Account, Answered, ApprovalFilter, Ballot, CompleteError, Completed, EffectFilter, Filed, Reservation, Reserved,
     State, Taken, Ticket, VoteError, approvals,
-    db::{Db, Glance},
-    evidence, grants, latches, once, spend, tokens,
+    db::Db,
+    evidence, grants,
+    known::Known,
+    latches, once, spend, tokens,
 };
 use crate::StoreError;
 
 /// Remembers what changes in a data directory. Dropping it finishes what was begun.
 ///
 /// One thread of its own does all the work, because a change waits for the disk. A caller that goes away does not take
-/// its change back. Only tokens are looked up where they are asked for: every request over HTTP does, and the way to another
-/// thread and back costs more than the look.
+/// its change back. Tokens that were looked up are remembered where they are asked for (`known.rs`).
 #[derive(Debug)]
 pub struct SqliteState {
     work: Mutex<Option<Sender<Work>>>,
-    /// As many as there are threads that ask, up to a few: a request does not wait for the look of another.
-    glances: Vec<Mutex<Option<Glance>>>,
+    /// None once it is closed.
+    known: Arc<Mutex<Option<Known>>>,
     instance: InstanceId,
     closed: watch::Receiver<Option<Result<(), StoreError>>>,
     thread: Option<JoinHandle<()>>,
@@ -45,16 +45,12 @@ pub struct SqliteState {
 
 type Work = Box<dyn FnOnce(&mut Db) + Send>;
 
-/// The most that look at once.
-const GLANCES: usize = 4;
-
 impl SqliteState {
     /// Opens the state of a data directory, and makes both if they are not there.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let mut db = Db::open(dir)?;
         let instance = db.instance.id.clone();
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(GLANCES);
-        let glances = (0..threads).map(|_| Ok(Mutex::new(Some(db.glance()?)))).collect::<Result<_, StoreError>>()?;
+        let known = Arc::new(Mutex::new(Some(db.known())));
         let (work, jobs) = mpsc::channel::<Work>();
         let (result, closed) = watch::channel(None);
         let thread = thread::Builder::new().name("state".to_owned()).spawn(move || {
@@ -64,7 +60,7 @@ impl SqliteState {
             result.send_replace(Some(db.close()));
         });
         let thread = Some(thread.map_err(|error| StoreError::file(dir, error))?);
-        Ok(Self { work: Mutex::new(Some(work)), glances, instance, closed, thread })
+        Ok(Self { work: Mutex::new(Some(work)), known, instance, closed, thread })
     }
 
     async fn ask<T: Send + 'static>(
@@ -86,23 +82,32 @@ impl SqliteState {
         answered.await.unwrap_or(Err(StoreError::StateClosed))
     }
 
-    /// Looks where nobody else does, if there is such a place.
-    fn look_up(&self, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
-        let free = self.glances.iter().find_map(|glance| glance.try_lock().ok());
-        let mut held = free.or_else(|| Some(self.glances.first()?.lock().unwrap_or_else(PoisonError::into_inner)));
-        match held.as_deref_mut() {
-            Some(Some(glance)) => glance.token(hash, now_ms),
-            Some(None) | None => Err(StoreError::StateClosed),
-        }
-    }
-
     fn stop(&self) {
-        // Before the thread closes its own: what was written ahead moves into the file with the last.
-        for glance in &self.glances {
-            glance.lock().unwrap_or_else(PoisonError::into_inner).take();
-        }
+        held(&self.known).take();
         self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
+}
+
+fn held(known: &Mutex<Option<Known>>) -> MutexGuard<'_, Option<Known>> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The token with this hash, if it holds, for whoever asks next too.
+fn look_up(
+    db: &mut Db,
+    known: &Mutex<Option<Known>>,
+    hash: &Digest,
+    now_ms: u64,
+) -> Result<Option<Token>, StoreError> {
+    let moment = held(known).as_mut().and_then(Known::moment);
+    let found = db.read(|tx| tokens::by_hash(tx, hash, now_ms))?;
+    if found.as_ref().is_some_and(|token| tokens::is_stale(token, now_ms)) {
+        return db.write(|tx| tokens::touch(tx, hash, now_ms));
+    }
+    if let (Some(token), Some(known)) = (&found, held(known).as_mut()) {
+        known.learn(token, moment, now_ms);
+    }
+    Ok(found)
 }
 
 impl Drop for SqliteState {
@@ -256,11 +261,17 @@ impl State for SqliteState {
     }
 
     fn token_by_hash(&self, hash: Digest, now_ms: u64) -> Answered<'_, Option<Token>> {
-        match self.look_up(&hash, now_ms) {
-            Ok(Some(token)) if tokens::is_stale(&token, now_ms) => {
-                self.ask(move |db| db.write(|tx| tokens::touch(tx, &hash, now_ms))).boxed()
+        let remembered = match held(&self.known).as_mut() {
+            Some(known) => known.token(&hash, now_ms),
+            None => Err(StoreError::StateClosed),
+        };
+        match remembered {
+            Ok(Some(token)) if !tokens::is_stale(&token, now_ms) => ready(Ok(token.holds(now_ms).then_some(token))).boxed(),
+            Ok(_) => {
+                let known = self.known.clone();
+                self.ask(move |db| look_up(db, &known, &hash, now_ms)).boxed()
             }
-            found => ready(found).boxed(),
+            Err(error) => ready(Err(error)).boxed(),
         }
     }
 
