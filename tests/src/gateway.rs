@@ -22,7 +22,7 @@ use crate::{
     Bench,
     http::Request,
     target,
-    town::{meta, wait_until},
+    town::{Client, meta, wait_until},
 };
 
 /// Headers that are about one connection and not about the request.
@@ -48,9 +48,20 @@ impl Served {
 
     /// The same, told more.
     pub fn with(bench: &Bench, more: &[&str]) -> Self {
+        Self::started(bench, bench.command(&[&["serve", "--http", "127.0.0.1:0"], more].concat()).stdout(Stdio::null()))
+    }
+
+    /// The same, that also speaks to a client at its standard streams, of the era without greetings.
+    pub fn speaking(bench: &Bench, more: &[&str]) -> (Self, Client) {
+        let mut command = bench.command(&[&["serve", "--stdio", "--http", "127.0.0.1:0"], more].concat());
+        let mut served = Self::started(bench, command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let client = Client::of(&mut served.child);
+        (served, client)
+    }
+
+    fn started(bench: &Bench, command: &mut Command) -> Self {
         let token = bench.run(&["tokens", "add", "--agent", "default"]).exits(0).stdout.trim().to_owned();
-        let mut command = bench.command(&[&["serve", "--http", "127.0.0.1:0"], more].concat());
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
         let said = lines.find_map(|line| line.strip_prefix("Console: http://").map(str::to_owned));
         let address = said.expect("it says where it is").parse().expect("an address");

@@ -197,7 +197,8 @@ pub fn meta(can: &Value) -> Value {
 /// A client of the binary. It ends with the value.
 #[derive(Debug)]
 pub struct Client {
-    child: Child,
+    /// The binary; none where it is somebody else's.
+    child: Option<Child>,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
@@ -212,8 +213,8 @@ impl Client {
     pub fn start(mut command: Command, era: Era, can: Value) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the binary starts");
-        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("a pipe")));
-        let mut client = Self { child, stdin, stdout, next: 1, meta: json!({}), heard: Vec::new() };
+        let mut client = Self::of(&mut child);
+        client.child = Some(child);
         match era {
             Era::Old => {
                 let info = json!({ "name": "t", "version": "1" });
@@ -224,6 +225,16 @@ impl Client {
             Era::New => client.meta = meta(&can),
         }
         client
+    }
+
+    /// Speaks to a server whose standard streams are pipes. It says nothing yet, and does not end it.
+    pub fn of(child: &mut Child) -> Self {
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("a pipe")));
+        Self { child: None, stdin, stdout, next: 1, meta: json!({}), heard: Vec::new() }
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("the server is its own")
     }
 
     /// Writes a message.
@@ -318,20 +329,22 @@ impl Client {
     /// Closes its end, and waits for the server to leave.
     pub fn leave(&mut self) -> ExitStatus {
         self.stdin = None;
-        self.child.wait().expect("the server leaves")
+        self.child().wait().expect("the server leaves")
     }
 
     /// Kills the server.
     pub fn kill(&mut self) {
-        self.child.kill().expect("the server is there");
-        self.child.wait().expect("the server leaves");
+        self.child().kill().expect("the server is there");
+        self.child().wait().expect("the server leaves");
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

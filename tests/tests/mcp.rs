@@ -15,7 +15,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolgate_tests::{Bench, TOOLS, bin, repository, skipped};
+use toolgate_tests::{Bench, TOOLS, bin, repository, skipped, town};
 
 /// Far longer than anything here takes. What does not come until then does not come.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -159,17 +159,64 @@ fn every_version_with_a_handshake_is_spoken() {
         assert_eq!(result["protocolVersion"], version);
         let can = json!({
             "completions": {},
-            "extensions": { "io.modelcontextprotocol/tasks": {} },
             "logging": {},
             "prompts": { "listChanged": true },
             "resources": { "listChanged": true, "subscribe": true },
             "tools": { "listChanged": true },
         });
+        // Tasks are an extension, and those came with the era without greetings.
         assert_eq!(result["capabilities"], can);
         assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert!(result["instructions"].as_str().is_some_and(|text| text.len() < 1000), "{result}");
         assert_eq!(server.ask("ping", json!({}))["result"], json!({}));
         server.leave();
+    }
+}
+
+#[test]
+fn what_was_written_can_be_read_by_its_link_where_links_are_known() {
+    let bench = Bench::new();
+    let write = json!({ "name": "write", "arguments": { "path": "a b.txt", "content": "there" } });
+    for (version, links) in [("2025-03-26", 0), ("2025-06-18", 1), ("2025-11-25", 1)] {
+        let mut server = Server::start(&bench, Era::Session);
+        server.ask("initialize", hello(version));
+        server.say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
+        let result = server.ask("tools/call", write.clone())["result"].take();
+        assert_eq!(result["content"].as_array().unwrap().len(), 1 + links, "{version}: {result}");
+        server.leave();
+    }
+    let mut server = Server::start(&bench, Era::Stateless);
+    let link = server.ask("tools/call", write.clone())["result"]["content"][1].take();
+    assert_eq!(
+        (&link["type"], &link["uri"], &link["name"]),
+        (&json!("resource_link"), &json!("workspace:///a%20b.txt"), &json!("a b.txt"))
+    );
+    let read = server.ask("resources/read", json!({ "uri": link["uri"] }))["result"]["contents"][0].take();
+    assert_eq!(read["text"], "there");
+    let edit = json!({ "path": "a b.txt", "edits": [{ "old": "there", "new": "here" }] });
+    let edited = server.ask("tools/call", json!({ "name": "edit", "arguments": edit }))["result"].take();
+    assert_eq!(edited["content"][1]["uri"], link["uri"], "{edited}");
+    server.leave();
+    // Whoever may not read it is not led there.
+    bench.put("toolgate.yaml", "agents: { default: { denied: { tools: [read] } } }\n");
+    let mut server = Server::start(&bench, Era::Stateless);
+    let result = server.ask("tools/call", write)["result"].take();
+    assert_eq!((&result["isError"], result["content"].as_array().unwrap().len()), (&json!(false), 1), "{result}");
+    server.leave();
+}
+
+#[test]
+fn a_program_that_takes_its_time_is_said_to_be_at_work() {
+    let bench = Bench::new();
+    for era in [town::Era::Old, town::Era::New] {
+        let mut client = town::Client::start(bench.command(&["serve", "--stdio"]), era, json!({}));
+        client.meta["progressToken"] = json!("far");
+        let result = client.result("bash", json!({ "argv": ["sleep", "2.5"] }));
+        let steps: Vec<_> = client.heard.iter().filter(|it| it["method"] == "notifications/progress").collect();
+        assert!(!steps.is_empty(), "{era:?}: {result}");
+        assert!(steps.iter().all(|step| step["params"]["progressToken"] == "far"), "{steps:?}");
+        assert_eq!(steps[0]["params"]["message"], "at work for 1 s");
+        assert_eq!(result["isError"], false, "{result}");
     }
 }
 

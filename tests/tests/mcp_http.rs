@@ -542,6 +542,45 @@ fn tasks_are_offered_as_prompts_and_names_of_tools_completed() {
         json!({ "ref": { "type": "ref/prompt", "name": "use_tool" }, "argument": { "name": "tool", "value": "html" } });
     let completed = client.modern("completion/complete", begun).json()["result"]["completion"].take();
     assert_eq!(completed["values"], json!(["html_parse"]));
+    let begun =
+        json!({ "ref": { "type": "ref/prompt", "name": "nothing" }, "argument": { "name": "tool", "value": "" } });
+    assert_eq!(client.modern("completion/complete", begun).json()["error"]["data"]["code"], "unknown_prompt");
+}
+
+#[test]
+fn addresses_are_completed_as_far_as_the_agent_may_look() {
+    let bench = configured("version: 1\nagents:\n  default: {}\n  asked: { ask: { tools: [ls] } }\n");
+    for file in ["src/main.rs", "src/more/a.rs", "readme.md"] {
+        bench.put(file, "x");
+    }
+    let served = Served::start(&bench);
+    let complete = |agent: &str, uri: &str, part: &str, begins: &str, known: Value| {
+        let token = token(&bench, &["--agent", agent]);
+        let params = json!({
+            "ref": { "type": "ref/resource", "uri": uri }, "argument": { "name": part, "value": begins },
+            "context": { "arguments": known },
+        });
+        let mut answer = served.client(&token).modern("completion/complete", params).json();
+        match answer["error"].take() {
+            Value::Null => answer["result"]["completion"]["values"].take(),
+            error => error["data"]["code"].clone(),
+        }
+    };
+    let check = |uri: &str, part: &str, begins: &str, expected: Value| {
+        let known = json!({ "tool": "bash" });
+        assert_eq!(complete("default", uri, part, begins, known), expected, "{uri} {part} {begins}");
+    };
+    let (files, texts) = ("workspace:///{+path}", "toolgate://tools/{tool}/{resource}");
+    check(files, "path", "", json!(["readme.md", "src/"]));
+    check(files, "path", "src/m", json!(["src/main.rs", "src/more/"]));
+    check(files, "path", "../", json!([]));
+    check(texts, "tool", "html", json!(["html_parse"]));
+    check(texts, "resource", "", json!(["room"]));
+    check("toolgate://calls/{call}", "call", "", json!([]));
+    check("nowhere:///{path}", "path", "", json!("unknown_resource"));
+    // Nobody is asked about what somebody types.
+    assert_eq!(complete("asked", files, "path", "", json!({})), json!([]));
+    assert_eq!(bench.run(&["approvals", "--json"]).exits(0).json(), json!([]));
 }
 
 #[test]
@@ -553,6 +592,17 @@ fn a_call_that_waits_for_people_says_where_they_answer() {
     let id = pending["_meta"]["io.github.toolgate/outcome"]["approval"].as_str().unwrap();
     let link = format!("http://{}/approvals/{id}", served.host);
     assert!(pending["content"][0]["text"].as_str().unwrap().ends_with(&link), "{pending}");
+}
+
+#[test]
+fn a_resource_that_waits_for_people_says_where_they_answer() {
+    let bench = configured("version: 1\npolicy:\n  ask: { tools: [read] }\napprovals: { hold: 1s }\n");
+    bench.put("a.txt", "x");
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    let pending = served.client(&token).modern("resources/read", json!({ "uri": "workspace:///a.txt" })).json();
+    let remedy = pending["error"]["data"]["remedy"].as_str().unwrap();
+    assert!(remedy.contains(&format!("http://{}/approvals/apr_", served.host)), "{pending}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, json};
 use toolgate_tests::{
     gateway::Served,
-    town::{Town, wait_until},
+    town::{Town, meta, wait_until},
 };
 
 /// The tools of the server. A tool has sixteen calls under way at most, so what is tried with more takes several.
@@ -28,6 +28,14 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        let town = Self::town();
+        let second = town.run(&["tokens", "add", "--agent", "second"]).exits(0).stdout.trim().to_owned();
+        let served = Served::with(&town.bench, &["--config", &town.config().to_string_lossy()]);
+        let tokens = [served.token().to_owned(), second];
+        Self { served, town, tokens }
+    }
+
+    fn town() -> Town {
         let tool =
             |name: &str| json!({ "name": name, "description": "Takes its time.", "inputSchema": { "type": "object" } });
         let told = |text: &str| json!({ "result": { "content": [{ "type": "text", "text": text }, { "type": "hologram", "depth": 3 }] } });
@@ -44,16 +52,12 @@ impl Place {
                 "tools/call:wonder": [wonder], "tools/call:wonder2": [wonder], "tools/call:wonder3": [wonder],
             },
         });
-        let town = Town::new(&TOOLS)
+        Town::new(&TOOLS)
             .setting("information_flow", json!("off"))
             .setting("agents", json!({ "default": { "level": "standard" }, "second": { "level": "standard" } }))
             .host("far", script)
             .set("far", "may_ask", json!(["elicitation"]))
-            .set("far", "request_seconds", json!(60));
-        let second = town.run(&["tokens", "add", "--agent", "second"]).exits(0).stdout.trim().to_owned();
-        let served = Served::with(&town.bench, &["--config", &town.config().to_string_lossy()]);
-        let tokens = [served.token().to_owned(), second];
-        Self { served, town, tokens }
+            .set("far", "request_seconds", json!(60))
     }
 
     /// One request of an agent whose client can do this, and what is answered.
@@ -212,6 +216,19 @@ fn a_server_that_is_told_to_stop_leaves_no_call_without_an_end() {
     let mut ended: Vec<_> = place.recorded().into_iter().filter(|ended| ended.starts_with("far__")).collect();
     ended.sort();
     assert_eq!(ended, ["far__hang cancelled", "far__hang cancelled", "far__wonder cancelled"]);
+}
+
+#[test]
+fn a_task_that_was_begun_over_a_pipe_is_there_over_http() {
+    let (town, can) = (Place::town(), knows());
+    let (served, mut pipe) = Served::speaking(&town.bench, &["--config", &town.config().to_string_lossy()]);
+    pipe.meta = meta(&can);
+    let begun = pipe.ask("tools/call", json!({ "name": "far__hang", "arguments": {} }))["result"].take();
+    let task = json!({ "taskId": begun["taskId"].as_str().unwrap() });
+    let shown = served.ask(served.token(), &can, "tasks/get", task.clone());
+    assert_eq!(shown["result"]["status"], "working", "{shown}");
+    served.ask(served.token(), &can, "tasks/cancel", task);
+    wait_until("it is taken back", || town.outcomes().iter().any(|outcome| outcome["code"] == "cancelled"));
 }
 
 #[test]

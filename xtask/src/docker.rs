@@ -31,9 +31,19 @@ struct Own {
     then: Option<Command>,
 }
 
+/// What both kinds of containers are made with.
+pub(crate) fn programs() -> Result<(), String> {
+    // The image most tests use is made from it.
+    peers::have("busybox", &["busybox-static"])?;
+    if !answers(Path::new(SYSTEM)) {
+        peers::have("dockerd", &["docker.io"])?;
+    }
+    peers::have("podman", &["podman", "catatonit"])?;
+    peers::have("catatonit", &["catatonit"])
+}
+
 /// Finds a daemon, or starts one as root.
 pub(crate) fn daemon() -> Result<Daemon, String> {
-    // The image most tests use is made from it.
     peers::have("busybox", &["busybox-static"])?;
     if answers(Path::new(SYSTEM)) {
         return Ok(Daemon { socket: SYSTEM.into(), _own: None });

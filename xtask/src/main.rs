@@ -9,8 +9,10 @@ mod suite;
 use std::{
     collections::BTreeMap,
     env,
+    num::NonZero,
     path::PathBuf,
     process::{Command, ExitCode},
+    thread,
 };
 
 use crate::suite::{Ended, Suite, cargo, report};
@@ -24,7 +26,10 @@ cargo xtask golden       rewrite the golden files after a change you have review
 
 fn main() -> ExitCode {
     match env::args().nth(1).as_deref() {
-        Some("test") => report(&SUITES.iter().map(Suite::run).collect::<Vec<_>>()),
+        Some("test") => {
+            peers::fetch_ahead();
+            report(&SUITES.iter().map(Suite::run).collect::<Vec<_>>())
+        }
         Some("conformance") => report(&[Suite { name: "conformance", run: conformance::write }.run()]),
         Some("worker") => match docker::worker(env::args().any(|word| word == "--release")) {
             Ok(worker) => {
@@ -74,15 +79,14 @@ const SUITES: &[Suite] = &[
 /// Everything that needs this repository, `ip` for the networks some tests make, and for rooms that are containers a
 /// Docker daemon, Podman, and what makes images.
 fn tests() -> Ended {
+    peers::await_fetched();
     let worker = match docker::worker(false) {
         Ok(worker) => worker,
         Err(why) => return Ended::Failed(why),
     };
     // Without these the tests that need them say that they were skipped.
-    for (program, package) in [("ip", "iproute2"), ("mmdebstrap", "mmdebstrap")] {
-        if let Err(why) = peers::have(program, &[package]) {
-            eprintln!("{why}");
-        }
+    if let Err(why) = peers::for_tests() {
+        eprintln!("{why}");
     }
     let daemon = docker::daemon().inspect_err(|why| eprintln!("{why}")).ok();
     let podman = docker::podman().inspect_err(|why| eprintln!("{why}")).ok();
@@ -93,16 +97,11 @@ fn tests() -> Ended {
         suite::passes(&mut tests)
     };
     if cargo(&["nextest", "--version"]).output().is_ok_and(|out| out.status.success()) {
-        let ran = with_daemon(cargo(&[
-            "nextest",
-            "run",
-            "--workspace",
-            "--exclude",
-            "toolgate-browser",
-            "--no-fail-fast",
-            "-E",
-            "not test(/^peer_/)",
-        ]));
+        // Most of them wait for programs most of the time.
+        let at_once = thread::available_parallelism().map_or(2, NonZero::get) + 2;
+        let mut tests = cargo(&["nextest", "run", "--workspace", "--exclude", "toolgate-browser", "--no-fail-fast"]);
+        tests.arg(format!("--test-threads={at_once}")).args(["-E", "not test(/^peer_/)"]);
+        let ran = with_daemon(tests);
         match (ran, remarks()) {
             (Ended::Passed, remarks) if !remarks.is_empty() => Ended::PassedBut(remarks),
             (ran, _) => ran,
@@ -170,8 +169,10 @@ fn deny() -> Ended {
     let program = root.join("bin/cargo-deny");
     if !program.exists() {
         eprintln!("installing cargo-deny {VERSION} under target/tools (some minutes, once)");
-        let mut install = cargo(&["install", "--locked", "--quiet", "--version", VERSION, "cargo-deny", "--root"]);
-        if !install.arg(&root).status().is_ok_and(|status| status.success()) {
+        // It is built sooner than it would earn being fast.
+        let mut install =
+            cargo(&["install", "--debug", "--locked", "--quiet", "--version", VERSION, "cargo-deny", "--root"]);
+        if !install.arg(&root).env("CARGO_PROFILE_DEV_DEBUG", "false").status().is_ok_and(|status| status.success()) {
             return Ended::Skipped("cargo-deny could not be installed from the registry".into());
         }
     }

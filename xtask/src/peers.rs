@@ -5,12 +5,40 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, PoisonError},
+    thread::{self, JoinHandle},
 };
 
 use crate::suite::{root, run, target};
 
 /// Where a peer is, for the tests: names and values of their environment.
 pub(crate) type Places = Vec<(&'static str, PathBuf)>;
+
+/// What is being fetched while other suites build.
+static FETCHING: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+
+/// Begins to fetch all that suites need: most of that is waiting for others, and a build waits for nobody. What cannot be
+/// fetched is told by the suite that needs it.
+pub(crate) fn fetch_ahead() {
+    let fetch = thread::spawn(|| {
+        let _ = for_tests();
+        let _ = crate::docker::programs();
+        drop((python(), typescript(), inspector(), servers(), conformance(), browser()));
+    });
+    *FETCHING.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch);
+}
+
+/// Waits until everything is there.
+pub(crate) fn await_fetched() {
+    let fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let _ = fetching.map(JoinHandle::join);
+}
+
+/// What tests make networks and images with.
+pub(crate) fn for_tests() -> Result<(), String> {
+    have("ip", &["iproute2"])?;
+    have("mmdebstrap", &["mmdebstrap"])
+}
 
 /// The official Python client.
 pub(crate) fn python() -> Result<Places, String> {

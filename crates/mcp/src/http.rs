@@ -40,7 +40,7 @@ use crate::{
     Edge,
     message::{self, Refusal},
     relay,
-    server::{Server, Shared},
+    server::Server,
     session::Sessions,
     visit::{PlainCall, VERSION},
 };
@@ -95,7 +95,7 @@ impl Agents {
         }
         // A token outlives the agent it was made for; only those the config names get a door.
         self.edge.runtime.definitions(&agent)?;
-        let shared = Shared::new(self.edge.clone(), agent.clone());
+        let shared = self.edge.enter(&agent);
         let plain = Arc::new(Server::new(shared.clone()));
         Ok(self.doors.of(agent, Some(plain), move || Server::new(shared.clone())))
     }

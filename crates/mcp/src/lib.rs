@@ -13,6 +13,7 @@
 mod ask;
 pub mod bridge;
 mod changes;
+mod guests;
 mod http;
 mod lines;
 pub mod manage;
@@ -49,23 +50,28 @@ use toolgate_runtime::Runtime;
 
 pub use http::{MAX_BODY, http};
 
-use crate::{
-    lines::Lines,
-    server::{Server, Shared},
-};
+use crate::{guests::Guests, lines::Lines, server::Server};
 
-/// What is served.
+/// What is served, over however many ways: clones share what is kept for an agent.
 #[derive(Debug, Clone)]
 pub struct Edge {
     /// Where calls go.
-    pub runtime: Runtime,
+    runtime: Runtime,
     /// Where people answer questions with a browser, if they can: the console's own address.
-    pub console: Option<String>,
+    console: Option<String>,
+    guests: Arc<Guests>,
+}
+
+impl Edge {
+    /// What is served of a runtime, whose console is at this address if it has one.
+    pub fn new(runtime: Runtime, console: Option<String>) -> Self {
+        Self { runtime, console, guests: Arc::default() }
+    }
 }
 
 impl From<Runtime> for Edge {
     fn from(runtime: Runtime) -> Self {
-        Self { runtime, console: None }
+        Self::new(runtime, None)
     }
 }
 
@@ -123,7 +129,7 @@ where
     let runtime = edge.runtime.clone();
     runtime.definitions(&agent)?;
     let closing = CancellationToken::new();
-    let server = Arc::new(Server::new(Shared::new(edge, agent.clone())));
+    let server = Arc::new(Server::new(edge.enter(&agent)));
     let lines = Lines::new(read, write, server.clone(), closing.clone());
     let wire = lines.wire();
     let served = match serve_server_with_ct(server.clone(), lines, closing).await {
@@ -131,7 +137,7 @@ where
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(QuitReason::Closed),
         Err(error) => Err(ServeError::Handshake(Box::new(error))),
     };
-    server.leave().await;
+    edge.leave(&agent).await;
     runtime.agent_left(&agent);
     // What broke the connection is why it was not greeted either.
     match (wire.failure(), served) {

@@ -8,23 +8,23 @@ use std::collections::{BTreeMap, HashSet};
 use rmcp::{
     ErrorData,
     model::{
-        CompleteRequestParams, CompleteResult, CompletionInfo, ErrorCode, GetPromptRequestParams, GetPromptResponse,
-        GetPromptResult, InputRequiredResult, MetaObject, Prompt, ReadResourceRequestParams, ReadResourceResponse,
-        ReadResourceResult, Reference, Resource, ResourceTemplate,
+        ArgumentInfo, CompleteRequestParams, CompleteResult, CompletionInfo, ErrorCode, GetPromptRequestParams,
+        GetPromptResponse, GetPromptResult, InputRequiredResult, MetaObject, Prompt, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Reference, Resource, ResourceTemplate,
     },
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolgate_contract::{Call, Fault, Outcome};
+use toolgate_contract::{Call, Fault, Outcome, Verdict};
 use toolgate_runtime::{
-    Watching,
+    Explanation, Listed, Watch, Watching,
     definitions::{Library, Method, prompt_arguments},
 };
 
 use crate::{
     message::told,
     present, prompts, relay,
-    resources::{self, Meant},
+    resources::{self, Meant, Possible},
     server::{Answered, Brought, Server, TASK, fault, names, no_task, said},
     visit::Visit,
 };
@@ -218,9 +218,18 @@ impl Server {
             };
         }
         let tools = self.definitions()?;
+        let ArgumentInfo { name, value: begins, .. } = argument;
         let values = match &r#ref {
-            Reference::Prompt(prompt) => {
-                prompts::complete(&names(&tools), &prompt.name, &argument.name, &argument.value)
+            Reference::Prompt(prompt) => prompts::complete(&names(&tools), &prompt.name, &name, &begins)
+                .ok_or_else(|| told(ErrorCode::INVALID_PARAMS, prompts::unknown(&prompt.name)))?,
+            Reference::Resource(template) => {
+                let offered = resources::templates(|tool| self.runtime.knows(&self.agent, tool));
+                if !offered.iter().any(|offered| offered.uri_template == template.uri) {
+                    return Err(told(ErrorCode::INVALID_PARAMS, resources::unknown(&template.uri)));
+                }
+                let known = |part: &str| known.as_ref()?.arguments.as_ref()?.get(part).cloned();
+                let possible = resources::possible(&template.uri, &name, &begins, known);
+                self.complete(possible, &tools, &begins, visit).await
             }
             _ => Vec::new(),
         };
@@ -230,6 +239,28 @@ impl Server {
         result.completion.values = values.into_iter().take(CompletionInfo::MAX_VALUES).collect();
         result.meta = self.some_meta(visit);
         Ok(result)
+    }
+
+    /// How a part of an address could go on, as far as the agent may know. Nobody is asked for that.
+    async fn complete(&self, possible: Possible, tools: &[Listed], begins: &str, visit: &Visit) -> Vec<String> {
+        let beginning = |name: &&str| name.starts_with(begins);
+        match possible {
+            Possible::InDirectory(path) => {
+                let call = self.runtime.call(&self.agent, "ls", json!({ "path": path }));
+                let unasked = |it: Explanation| it.decided.verdict == Verdict::Allow;
+                if !self.runtime.explain(&call).is_ok_and(unasked) {
+                    return Vec::new();
+                }
+                let watch = Watch { cancel: visit.cancel.clone(), ..Watch::default() };
+                resources::paths(&self.runtime.invoke(call, watch).await, begins)
+            }
+            Possible::Tool => names(tools).into_iter().filter(beginning).map(str::to_owned).collect(),
+            Possible::About(tool) => {
+                let about = tools.iter().filter(|listed| listed.def.name == tool).flat_map(|it| &it.def.guides);
+                about.map(|guide| &*guide.id).filter(beginning).map(str::to_owned).collect()
+            }
+            Possible::Unsaid => Vec::new(),
+        }
     }
 
     /// Has the server of this address tell when what is there changes. Whoever may read it may watch it. What is ours is not

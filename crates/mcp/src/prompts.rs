@@ -74,10 +74,7 @@ pub(crate) fn list(tools: &[&str]) -> Vec<Prompt> {
 
 /// What a prompt says with these arguments.
 pub(crate) fn get(tools: &[&str], name: &str, arguments: Option<&JsonObject>) -> Result<GetPromptResult, Fault> {
-    let task = offered(tools).find(|task| task.name == name).ok_or_else(|| {
-        let shown: String = name.chars().take(80).flat_map(char::escape_default).collect();
-        Fault::failed("unknown_prompt", format!("there is no prompt `{shown}`"), "Choose one that is listed.")
-    })?;
+    let task = offered(tools).find(|task| task.name == name).ok_or_else(|| unknown(name))?;
     let mut text = task.text.to_owned();
     for argument in task.arguments {
         let given = arguments.and_then(|arguments| arguments.get(argument.name)).and_then(Value::as_str);
@@ -91,11 +88,18 @@ pub(crate) fn get(tools: &[&str], name: &str, arguments: Option<&JsonObject>) ->
     Ok(GetPromptResult::new(vec![said]).with_description(task.about))
 }
 
-/// The values an argument could have that begin like this.
-pub(crate) fn complete(tools: &[&str], name: &str, argument: &str, begins: &str) -> Vec<String> {
-    let is_tool = argument == TOOL && offered(tools).any(|task| task.name == name && task.takes(TOOL));
+/// There is no such prompt.
+pub(crate) fn unknown(name: &str) -> Fault {
+    let shown: String = name.chars().take(80).flat_map(char::escape_default).collect();
+    Fault::failed("unknown_prompt", format!("there is no prompt `{shown}`"), "Choose one that is listed.")
+}
+
+/// The values an argument could have that begin like this; none where there is no such prompt.
+pub(crate) fn complete(tools: &[&str], name: &str, argument: &str, begins: &str) -> Option<Vec<String>> {
+    let task = offered(tools).find(|task| task.name == name)?;
+    let is_tool = argument == TOOL && task.takes(TOOL);
     let fits = tools.iter().filter(|tool| is_tool && tool.starts_with(begins));
-    fits.map(ToString::to_string).collect()
+    Some(fits.map(ToString::to_string).collect())
 }
 
 fn offered<'a>(tools: &'a [&str]) -> impl Iterator<Item = &'static Task> + 'a {
@@ -147,9 +151,9 @@ mod tests {
     #[test]
     fn names_of_tools_are_completed() {
         let tools = ["git_diff", "git_log", "read"];
-        assert_eq!(complete(&tools, "use_tool", "tool", "git"), ["git_diff", "git_log"]);
-        assert_eq!(complete(&tools, "use_tool", "goal", "git"), Vec::<String>::new());
-        assert_eq!(complete(&tools, "nothing", "tool", ""), Vec::<String>::new());
+        assert_eq!(complete(&tools, "use_tool", "tool", "git").unwrap(), ["git_diff", "git_log"]);
+        assert_eq!(complete(&tools, "use_tool", "goal", "git"), Some(Vec::new()));
+        assert_eq!(complete(&tools, "nothing", "tool", ""), None);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use toolgate_contract::{Fault, Guide, Outcome};
 use toolgate_runtime::Listed;
 
-/// The tools that read.
-const READ: &str = "read";
+/// The tools that read, and those that leave a file behind that can be read.
+pub(crate) const READ: &str = "read";
+const WRITE: [&str; 2] = ["edit", "write"];
 const RECENT_CALLS: &str = "recent_calls";
 const LOAD_TOOL_RESOURCE: &str = "load_tool_resource";
 
@@ -94,6 +95,56 @@ pub(crate) fn templates(may: impl Fn(&str) -> bool) -> Vec<ResourceTemplate> {
     kinds.into_iter().filter(|(tool, ..)| may(tool)).map(described).collect()
 }
 
+/// What a part of an address could be, for who is writing one.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Possible {
+    /// A name in this directory, or what lies in it.
+    InDirectory(String),
+    /// The name of a tool.
+    Tool,
+    /// What there is to read about this tool.
+    About(String),
+    /// Nobody says.
+    Unsaid,
+}
+
+/// What this part of an address could be.
+pub(crate) fn possible(template: &str, part: &str, begins: &str, known: impl Fn(&str) -> Option<String>) -> Possible {
+    match (template.starts_with(WORKSPACE), template.starts_with(TOOLS), part) {
+        (true, _, "path") => Possible::InDirectory(begins.rsplit_once('/').map_or(".", |(dir, _)| dir).to_owned()),
+        (_, true, "tool") => Possible::Tool,
+        (_, true, "resource") => known("tool").map_or(Possible::Unsaid, Possible::About),
+        _ => Possible::Unsaid,
+    }
+}
+
+/// The paths of what was listed of a directory that begin like this. A directory goes on.
+pub(crate) fn paths(listed: &Outcome, begins: &str) -> Vec<String> {
+    let above = begins.rsplit_once('/').map(|(dir, _)| format!("{dir}/")).unwrap_or_default();
+    let entries = listed.structured["entries"].as_array().into_iter().flatten();
+    let paths = entries.filter_map(|entry| {
+        let goes_on = if entry["type"] == "dir" { "/" } else { "" };
+        Some(format!("{above}{}{goes_on}", entry["name"].as_str()?))
+    });
+    paths.filter(|path| path.starts_with(begins)).collect()
+}
+
+/// The file a call has written, for whoever wants to read it.
+pub(crate) fn written(outcome: &Outcome) -> Option<Resource> {
+    let path = outcome.structured["path"].as_str().filter(|_| !outcome.is_error && WRITE.contains(&&*outcome.tool))?;
+    let name = path.rsplit('/').next().unwrap_or(path);
+    Some(Resource::new(address(path), name).with_description(format!("The file `{path}` as it is now.")))
+}
+
+/// The address of a file.
+fn address(path: &str) -> String {
+    let spelled = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    path.bytes().fold(WORKSPACE.to_owned(), |uri, byte| uri + &spelled(byte))
+}
+
 /// What an address stands for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Meant {
@@ -108,11 +159,14 @@ pub(crate) fn read(uri: &str) -> Result<Meant, Fault> {
     if uri == GUIDE {
         return Ok(Meant::Text(ResourceContents::text(GUIDE_TEXT, uri).with_mime_type("text/markdown")));
     }
-    called(uri).map(|(tool, arguments)| Meant::Call { tool, arguments }).ok_or_else(|| {
-        let shown: String = uri.chars().take(80).flat_map(char::escape_default).collect();
-        let message = format!("`{shown}` is no address of a resource");
-        Fault::failed("unknown_resource", message, format!("Use `{GUIDE}` or `{WORKSPACE}` and a path."))
-    })
+    called(uri).map(|(tool, arguments)| Meant::Call { tool, arguments }).ok_or_else(|| unknown(uri))
+}
+
+/// There is nothing at this address.
+pub(crate) fn unknown(uri: &str) -> Fault {
+    let shown: String = uri.chars().take(80).flat_map(char::escape_default).collect();
+    let message = format!("`{shown}` is no address of a resource");
+    Fault::failed("unknown_resource", message, format!("Use `{GUIDE}` or `{WORKSPACE}` and a path."))
 }
 
 /// The call an address stands for.
@@ -205,5 +259,13 @@ mod tests {
             check(broken, None);
         }
         assert!(matches!(read(GUIDE), Ok(Meant::Text(_))));
+    }
+
+    #[test]
+    fn the_address_of_a_file_leads_to_it() {
+        for path in ["src/main.rs", "a b%.txt", "ü/#?.md", "-_~."] {
+            let meant = Meant::Call { tool: READ, arguments: json!({ "path": path }) };
+            assert_eq!(read(&address(path)), Ok(meant), "{}", address(path));
+        }
     }
 }

@@ -15,12 +15,12 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
-        CompleteResult, CreateTaskResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
-        GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InputResponses, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
-        ReadResourceRequestParams, ReadResourceResponse, ResultType, ServerCapabilities, ServerConfig,
-        ServerJsonRpcMessage, ServerResult, SubscribeRequestParams, SubscriptionFilter, Task, Tool,
-        UnsubscribeRequestParams, UpdateTaskParams,
+        CompleteResult, ContentBlock, CreateTaskResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
+        GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
+        InputResponses, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        MetaObject, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ResultType,
+        ServerCapabilities, ServerConfig, ServerJsonRpcMessage, ServerResult, SubscribeRequestParams,
+        SubscriptionFilter, Task, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -38,7 +38,7 @@ use crate::{
     message::told,
     offers::{Page, Watchings, page},
     present::{self, Shape},
-    relay,
+    relay, resources,
     tasks::{self, Adopted, Tasks},
     underway::{Paused, UnderWay},
     visit::{PlainCall, Session, Visit},
@@ -90,8 +90,8 @@ struct KnownTool {
 
 impl Shared {
     /// Outside of a Tokio runtime this panics.
-    pub(crate) fn new(edge: Edge, agent: AgentName) -> Arc<Self> {
-        let Edge { runtime, console } = edge;
+    pub(crate) fn new(edge: &Edge, agent: AgentName) -> Arc<Self> {
+        let Edge { runtime, console, .. } = edge.clone();
         let implementation = Implementation::new("toolgate", env!("CARGO_PKG_VERSION")).with_title("Toolgate");
         let server_info = serde_json::to_value(&implementation).unwrap_or_default();
         #[expect(deprecated, reason = "clients of the revisions that have it look for it")]
@@ -128,9 +128,10 @@ impl Shared {
         self.tasks.close().await;
     }
 
-    /// How a call of a tool ended, as its client is told.
-    fn finished(&self, outcome: Outcome, meta: MetaObject) -> Result<CallToolResult, ErrorData> {
+    /// How a call of a tool ended, as its client is told, with the way to a file it has written if that is known to it.
+    fn finished(&self, outcome: Outcome, meta: MetaObject, takes_links: bool) -> Result<CallToolResult, ErrorData> {
         let outcome = self.with_link(outcome);
+        let written = if takes_links { resources::written(&outcome) } else { None };
         if outcome.code.as_deref() == Some("unknown_tool") {
             return Err(told(ErrorCode::INVALID_PARAMS, fault(outcome)));
         }
@@ -139,7 +140,10 @@ impl Shared {
             true => Shape::Object,
             false => self.known(&outcome.tool)?.map_or(Shape::Wrapped, |known| known.shape),
         };
-        Ok(present::result(outcome, shape, meta))
+        let mut result = present::result(outcome, shape, meta);
+        let readable = written.filter(|_| self.runtime.knows(&self.agent, resources::READ));
+        result.content.extend(readable.map(ContentBlock::resource_link));
+        Ok(result)
     }
 
     /// A call that waits for people says where they answer.
@@ -294,7 +298,7 @@ impl Server {
         if outcome.code.as_deref() == Some("unknown_tool") && DISCOVERY.contains(&&*request.name) {
             return Ok(present::result(outcome, Shape::Object, self.meta(visit)).into());
         }
-        Ok(self.finished(outcome, self.meta(visit))?.into())
+        Ok(self.finished(outcome, self.meta(visit), visit.takes_links())?.into())
     }
 
     /// Only tools of other servers have questions, and their names say whose they are. A server that may not ask has none.
@@ -379,7 +383,7 @@ impl Server {
         self.tasks.adopt(call, move |outcome, lacks| match (outcome.code.as_deref(), lacks) {
             (Some("cancelled"), _) => None,
             (_, Some(needed)) if outcome.is_error => Some(Err(lacking(needed, outcome))),
-            _ => Some(shared.finished(outcome, meta).map(|result| relay::whole(&result))),
+            _ => Some(shared.finished(outcome, meta, true).map(|result| relay::whole(&result))),
         })
     }
 
@@ -451,6 +455,18 @@ pub(crate) fn names(tools: &[Listed]) -> Vec<&str> {
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         self.info.clone()
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut greeting = self.negotiate_initialize(&request)?;
+        // The revisions that are greeted have no extensions, and tasks are one.
+        greeting.capabilities.extensions = None;
+        Ok(greeting)
     }
 
     async fn list_tools(

@@ -138,6 +138,16 @@ impl Visit {
         }
     }
 
+    /// Does its client know of links to resources among the content of a result?
+    pub(crate) fn takes_links(&self) -> bool {
+        match &self.era {
+            Era::Sessions(peer) => {
+                peer.peer_info().is_some_and(|client| client.protocol_version >= ProtocolVersion::V_2025_06_18)
+            }
+            Era::Stateless(_) => true,
+        }
+    }
+
     pub(crate) fn progress_token(&self) -> Option<ProgressToken> {
         self.meta.get_progress_token()
     }

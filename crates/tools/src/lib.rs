@@ -29,7 +29,9 @@ pub use files::{Closed, Protected, Workspace};
 pub use finder::{Finder, LoadedTool, ToolLine, ToolLines, ToolQuery, ToolResource, ToolResourceLine};
 pub use inquiry::{Caller, Inquiries, Inquiry, Replies, Replying};
 pub use own_calls::{InFull, OwnCalls, PastCall, PastCalls, PastEffect};
-pub use tool::{Answer, Awaited, Output, Preview, Reading, Reconcile, Reconciled, Run, Tool, Waits, Work, input_schema};
+pub use tool::{
+    Answer, Awaited, Output, Preview, Reading, Reconcile, Reconciled, Run, Tool, Waits, Work, input_schema,
+};
 
 /// Every tool that ships, one line each.
 pub const TOOLS: &[fn() -> Tool] = &[

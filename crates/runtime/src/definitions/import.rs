@@ -320,16 +320,14 @@ impl House {
             return;
         }
         let Some(list) = self.definitions.news() else { return };
-        let mut is_settled = true;
+        let mut whole = true;
         for offer in offers.values() {
             if let Err(fault) = self.import(offer) {
                 tracing::warn!("the tools of `{}` are held back: {fault}", offer.origin());
-                is_settled = false;
+                whole = false;
             }
         }
-        if is_settled {
-            self.definitions.settle(list);
-        }
+        self.definitions.judged_by(list, whole);
     }
 }
 

@@ -15,6 +15,7 @@ use std::{
     fmt,
     path::PathBuf,
     sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -144,8 +145,19 @@ impl fmt::Display for Standing {
 #[derive(Debug)]
 pub struct Definitions {
     place: Place,
-    known: Mutex<Stamp>,
+    known: Mutex<JudgedBy>,
 }
+
+/// By which list all that is offered was judged last.
+#[derive(Debug, Default)]
+struct JudgedBy {
+    list: Stamp,
+    /// When it is to be tried again, where something could not be judged by it.
+    again: Option<Instant>,
+}
+
+/// How long what could not be judged is left alone, unless the list changes: everything that looks would try it otherwise.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// One line of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -222,29 +234,30 @@ impl Definitions {
         let at = Timestamp::now().to_string();
         let judged = self.place.change(|kept| {
             // Nobody else changes it now.
-            let is_known = self.place.is_still(&mut self.known());
+            let is_known = self.place.is_still(&mut self.known().list);
             Ok((judge(kept, origin, candidates, offered, own, first, &at), is_known))
         });
         let ((judged, is_known), stamp) = judged?;
         // What somebody else changed before is about other origins too, and those have not been judged by it yet.
         if is_known {
-            *self.known() = stamp;
+            self.known().list = stamp;
         }
         Ok(judged)
     }
 
-    /// The list, if it has changed since all that is offered was judged by it.
+    /// The list, if it has changed since all that is offered was judged by it, or is to be tried again.
     pub(crate) fn news(&self) -> Option<Stamp> {
-        let is_still = self.place.is_still(&mut self.known());
-        (!is_still).then(|| self.place.stamp())
+        let mut known = self.known();
+        let is_judged = known.again.is_none_or(|again| Instant::now() < again) && self.place.is_still(&mut known.list);
+        (!is_judged).then(|| self.place.stamp())
     }
 
-    /// All that is offered was judged by this list, or by a later one.
-    pub(crate) fn settle(&self, judged_by: Stamp) {
-        *self.known() = judged_by;
+    /// All that is offered was judged by this list, or by a later one, or some of it could not be.
+    pub(crate) fn judged_by(&self, list: Stamp, whole: bool) {
+        *self.known() = JudgedBy { list, again: (!whole).then(|| Instant::now() + PAUSE) };
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Stamp> {
+    fn known(&self) -> std::sync::MutexGuard<'_, JudgedBy> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

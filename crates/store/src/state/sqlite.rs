@@ -21,11 +21,7 @@ use toolgate_contract::{
 
 use super::{
     Account, Answered, ApprovalFilter, Ballot, CompleteError, Completed, EffectFilter, Filed, Reservation, Reserved,
-    State, Taken, Ticket, VoteError, approvals,
-    db::Db,
-    evidence, grants,
-    known::Known,
-    latches, once, spend, tokens,
+    State, Taken, Ticket, VoteError, approvals, db::Db, evidence, grants, known::Known, latches, once, spend, tokens,
 };
 use crate::StoreError;
 
@@ -93,12 +89,7 @@ fn held(known: &Mutex<Option<Known>>) -> MutexGuard<'_, Option<Known>> {
 }
 
 /// The token with this hash, if it holds, for whoever asks next too.
-fn look_up(
-    db: &mut Db,
-    known: &Mutex<Option<Known>>,
-    hash: &Digest,
-    now_ms: u64,
-) -> Result<Option<Token>, StoreError> {
+fn look_up(db: &mut Db, known: &Mutex<Option<Known>>, hash: &Digest, now_ms: u64) -> Result<Option<Token>, StoreError> {
     let moment = held(known).as_mut().and_then(Known::moment);
     let found = db.read(|tx| tokens::by_hash(tx, hash, now_ms))?;
     if found.as_ref().is_some_and(|token| tokens::is_stale(token, now_ms)) {
@@ -266,7 +257,9 @@ impl State for SqliteState {
             None => Err(StoreError::StateClosed),
         };
         match remembered {
-            Ok(Some(token)) if !tokens::is_stale(&token, now_ms) => ready(Ok(token.holds(now_ms).then_some(token))).boxed(),
+            Ok(Some(token)) if !tokens::is_stale(&token, now_ms) => {
+                ready(Ok(token.holds(now_ms).then_some(token))).boxed()
+            }
             Ok(_) => {
                 let known = self.known.clone();
                 self.ask(move |db| look_up(db, &known, &hash, now_ms)).boxed()

@@ -85,8 +85,10 @@ impl Serve {
                 None => None,
             };
             let served = if speaks_mcp {
-                let url = console.as_ref().map(|console| console.url.clone());
-                let edge = toolgate_mcp::Edge { runtime: opened.runtime.clone(), console: url };
+                let edge = match &console {
+                    Some(console) => console.edge.clone(),
+                    None => toolgate_mcp::Edge::from(opened.runtime.clone()),
+                };
                 let served = toolgate_mcp::serve_stdio(edge, agent).await;
                 served.map_err(|error| Problem::usage(format!("MCP on standard input and output failed: {error}")))
             } else {
@@ -131,8 +133,8 @@ impl Serve {
             ))
         })?;
         let url = console.url().to_owned();
-        let edge = toolgate_mcp::Edge { runtime: opened.runtime.clone(), console: Some(url.clone()) };
-        let mcp = toolgate_mcp::http(edge, stop.clone());
+        let edge = toolgate_mcp::Edge::new(opened.runtime.clone(), Some(url.clone()));
+        let mcp = toolgate_mcp::http(edge.clone(), stop.clone());
         let managed = toolgate_mcp::manage::Setup {
             runtime: opened.runtime.clone(),
             state: opened.state.clone(),
@@ -150,7 +152,7 @@ impl Serve {
         // Not on standard output: that belongs to MCP.
         let link = console.login_link(&setup::person()).await?;
         anstream::eprintln!("Console: {url}\nLog in once, within ten minutes: {link}\n{}", self.paste(&url));
-        Ok(Open { served: tokio::spawn(console.serve(stop)), url })
+        Ok(Open { served: tokio::spawn(console.serve(stop)), edge })
     }
 
     /// What to paste into a client that speaks MCP over HTTP.
@@ -213,7 +215,7 @@ Then the client starts Toolgate by itself. To see what happened: toolgate audit 
 /// A console that is served.
 struct Open {
     served: tokio::task::JoinHandle<()>,
-    url: String,
+    edge: toolgate_mcp::Edge,
 }
 
 /// Waits for the signals that end a server.
