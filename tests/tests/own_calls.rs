@@ -2,16 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use std::{
-    fs,
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 use serde_json::{Value, json};
-use toolgate_tests::Bench;
+use toolgate_tests::{
+    Bench,
+    town::{self, Era, strings, wait_until},
+};
 
 const CONFIG: &str = "
 policy: { ask: { tools: [delete] } }
@@ -35,65 +32,17 @@ fn bench() -> Bench {
     bench
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Era {
-    Old,
-    New,
-}
-
 /// A client of the binary, which serves one agent.
-struct Client {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-    next: u64,
-    meta: Value,
-}
+struct Client(town::Client);
 
 impl Client {
     fn start(bench: &Bench, agent: &str, era: Era) -> Self {
-        let mut command = bench.command(&["serve", "--stdio", "--agent", agent]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let meta = if era == Era::New { meta } else { json!({}) };
-        let mut client = Self { child, stdin, stdout, next: 1, meta };
-        if era == Era::Old {
-            let info = json!({ "name": "t", "version": "1" });
-            client
-                .ask("initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info }));
-            client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        }
-        client
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn ask(&mut self, method: &str, mut params: Value) -> Value {
-        let id = self.next;
-        self.next += 1;
-        for (key, value) in self.meta.as_object().unwrap() {
-            params["_meta"][key] = value.clone();
-        }
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-        loop {
-            let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server left");
-            let message: Value = serde_json::from_str(&line).unwrap();
-            if message["id"] == id {
-                return message;
-            }
-        }
+        Self(town::Client::start(bench.command(&["serve", "--stdio", "--agent", agent]), era, json!({})))
     }
 
     /// The result of a call of a tool.
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))["result"].take()
+        self.0.result(tool, arguments)
     }
 
     /// The id of a call of a tool.
@@ -104,20 +53,17 @@ impl Client {
 
     /// The last calls, once this one is among them: what only reads is recorded a moment after its answer.
     fn calls_with(&mut self, id: &str) -> Vec<Value> {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let found = self.call("recent_calls", json!({}))["structuredContent"]["calls"].take();
-            let found = found.as_array().unwrap().clone();
-            if found.iter().any(|call| call["call"] == id) || Instant::now() > until {
-                return found.into_iter().filter(|call| call["tool"] != "recent_calls").collect();
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+        let mut found = Vec::new();
+        wait_until("it is recorded", || {
+            let calls = self.call("recent_calls", json!({}))["structuredContent"]["calls"].take();
+            found = calls.as_array().unwrap().clone();
+            found.iter().any(|call| call["call"] == id)
+        });
+        found.into_iter().filter(|call| call["tool"] != "recent_calls").collect()
     }
 
     fn list(&mut self, method: &str, list: &str, key: &str) -> Vec<String> {
-        let listed = self.ask(method, json!({}))["result"][list].take();
-        listed.as_array().unwrap().iter().map(|entry| entry[key].as_str().unwrap().to_owned()).collect()
+        strings(&self.0.list(method, list), key)
     }
 
     fn resources(&mut self) -> Vec<String> {
@@ -129,7 +75,7 @@ impl Client {
     }
 
     fn read(&mut self, uri: &str) -> Value {
-        self.ask("resources/read", json!({ "uri": uri }))
+        self.0.ask("resources/read", json!({ "uri": uri }))
     }
 
     /// What is at an address.
@@ -144,8 +90,7 @@ impl Client {
 impl Drop for Client {
     /// It leaves in its own time: what it has not recorded yet it does.
     fn drop(&mut self) {
-        drop(self.stdin.take());
-        let _ = self.child.wait();
+        self.0.leave();
     }
 }
 
@@ -155,16 +100,15 @@ fn code(answer: &Value) -> &str {
 
 /// The ends of calls of this tool that are recorded, by how they ended.
 fn recorded(bench: &Bench, tool: &str, count: usize) -> Vec<String> {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
+    let mut found = Vec::new();
+    wait_until("all of them are recorded", || {
         let tail = bench.run(&["audit", "tail", "100"]).exits(0).json();
         let ends = tail.as_array().unwrap().iter().map(|line| &line["body"]["outcome"]);
-        let found: Vec<_> = ends.filter(|it| it["tool"] == tool).filter_map(|it| it["status"].as_str()).collect();
-        if found.len() >= count || Instant::now() > until {
-            return found.into_iter().map(str::to_owned).collect();
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
+        let of_tool = ends.filter(|it| it["tool"] == tool).filter_map(|it| it["status"].as_str());
+        found = of_tool.map(str::to_owned).collect();
+        found.len() >= count
+    });
+    found
 }
 
 #[test]
@@ -231,7 +175,8 @@ fn as_many_as_are_asked_for_and_no_more_than_a_hundred() {
     let bench = bench();
     let mut client = Client::start(&bench, "default", Era::New);
     let ids: Vec<_> = (0..25).map(|n| client.called("echo", json!({ "text": n.to_string() }))).collect();
-    client.calls_with(&ids[24]);
+    // Not by looking: every look is a call too.
+    wait_until("they are recorded", || bench.run(&["audit", "show", &ids[24]]).stdout.contains(&ids[24]));
     let mut listed = |arguments: Value| {
         let found = client.call("recent_calls", arguments)["structuredContent"].take();
         (found["calls"].as_array().map(Vec::len), found["more"].clone())
