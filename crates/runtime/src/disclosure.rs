@@ -13,7 +13,7 @@ use std::{
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use toolgate_contract::{AgentName, CALL_TOOL, Category, DISCOVERY, Digest, Fault, Guide, GuideKind, ToolDef, nearest};
+use toolgate_contract::{AgentName, Category, DISCOVERY, Digest, Fault, Guide, GuideKind, ToolDef, nearest};
 use toolgate_guard::clean as hidden;
 use toolgate_tools::{Finder, LoadedTool, ToolLine, ToolLines, ToolQuery, ToolResource, ToolResourceLine};
 
@@ -298,7 +298,7 @@ impl Entry {
 
     /// Does it stand for another tool?
     pub(crate) fn stands_for_another(&self) -> bool {
-        self.finds_tools() && self.tool.def.name == CALL_TOOL
+        self.origin.is_none() && self.tool.def.stands_for_another()
     }
 
     /// Tokens of its definition, counted once.

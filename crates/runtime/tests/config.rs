@@ -1304,6 +1304,22 @@ const BROKEN: &[Broken] = &[
         "always asks 2 people",
         "Write `privileged: 2` or more",
     ),
+    Broken(
+        "policy: { ask: { tools: [call_tool] } }\n",
+        1,
+        26,
+        "nobody can be asked about `call_tool`",
+        "the tools it calls",
+    ),
+    Broken("agents: { a: { ask: { tools: [call_tool] } } }\n", 1, 31, "can be asked about", "a `denied` list"),
+    Broken("tools: { call_tool: { permission: confirm } }\n", 1, 10, "one of the tool it names", "Ask about the tools"),
+    Broken(
+        "policy: { rules: [{ id: r, verdict: ask, tools: [write, call_tool], because: x }] }\n",
+        1,
+        57,
+        "nobody can be asked about `call_tool`",
+        "the tools it calls",
+    ),
     Broken("tools: { read: { permission: denied } }\n", 1, 30, "unknown permission `denied`", "Write `deny`."),
     Broken(
         "tools: { read: { permission: 3 } }\n",
