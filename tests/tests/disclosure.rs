@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use toolgate_tests::{
     Bench, Ran, TOOLS,
-    town::{Client, Era, Town, wait_until},
+    town::{Client, Era, Town, strings, wait_until},
 };
 
 /// What is always shown, beside those that find the others.
@@ -148,23 +148,47 @@ fn shown_at_first() -> BTreeSet<String> {
     PINNED.iter().chain(&DISCOVERY).map(|name| (*name).to_owned()).collect()
 }
 
+/// The description of `list_tools`.
+fn description(list: &[Value]) -> &str {
+    list.iter().find(|tool| tool["name"] == "list_tools").unwrap()["description"].as_str().unwrap()
+}
+
 fn index_of(list: &[Value]) -> String {
-    let list_tools = list.iter().find(|tool| tool["name"] == "list_tools").unwrap();
-    list_tools["description"].as_str().unwrap().split_once("\n\nMore tools").unwrap().1.to_owned()
+    description(list).split_once("\n\nMore tools").unwrap().1.to_owned()
+}
+
+fn tokens(text: &str) -> usize {
+    tiktoken_rs::cl100k_base_singleton().count_ordinary(text)
+}
+
+fn told(town: &Town) -> Value {
+    town.run(&["tools", "--shown", "--json"]).exits(0).json()
+}
+
+/// A part of the list: the names on it, and where the next one begins.
+fn part(client: &mut Client, query: Value) -> (Vec<String>, Value) {
+    let part = client.result("list_tools", query)["structuredContent"].take();
+    (strings(part["tools"].as_array().unwrap(), "name"), part["next"].clone())
+}
+
+/// What a tool that was loaded takes.
+fn tokens_of(loaded: &Value) -> usize {
+    let mut body = loaded["structuredContent"].clone();
+    body.as_object_mut().unwrap().remove("unloaded");
+    tokens(&body.to_string())
 }
 
 #[test]
 fn five_hundred_tools_take_a_tenth_of_the_tokens() {
     let town = town(&many());
-    let told = town.run(&["tools", "--shown", "--json"]).exits(0).json();
+    let told = told(&town);
     assert_eq!((&told["disclosed"], &told["tools"]), (&json!(true), &json!(500 + TOOLS.len())), "{told}");
     assert!(told["saved_percent"].as_u64().unwrap() >= 90, "{told}");
     for (era, mut client) in [("old", old(&town)), ("new", new(&town))] {
         let list = list(&mut client);
         assert_eq!(names(&mut client), shown_at_first(), "{era}");
         let index = index_of(&list);
-        let tokens = tiktoken_rs::cl100k_base_singleton().count_ordinary(&index);
-        assert!((1_500..=3_000).contains(&tokens), "{era}: {tokens} tokens: {index}");
+        assert!((1_500..=3_000).contains(&tokens(&index)), "{era}: {} tokens: {index}", tokens(&index));
         assert!(index.contains("far__: archive_account, "), "{era}: {index}");
         // Whatever the index leaves out is found a part at a time, and each part keeps to the same budget.
         let mut names = BTreeSet::new();
@@ -172,7 +196,7 @@ fn five_hundred_tools_take_a_tenth_of_the_tokens() {
         loop {
             let part = client.result("list_tools", query)["structuredContent"].clone();
             let lines = part["tools"].to_string();
-            assert!(tiktoken_rs::cl100k_base_singleton().count_ordinary(&lines) <= 3_000 + 200, "{era}");
+            assert!(tokens(&lines) <= 3_000 + 200, "{era}");
             names
                 .extend(part["tools"].as_array().unwrap().iter().map(|line| line["name"].as_str().unwrap().to_owned()));
             match part["next"].as_str() {
@@ -183,10 +207,88 @@ fn five_hundred_tools_take_a_tenth_of_the_tokens() {
         assert_eq!(names.len(), 500 + TOOLS.len(), "{era}");
         let found = client.result("list_tools", json!({ "query": "merge invoice", "category": "mcp" }));
         assert_eq!(found["structuredContent"]["tools"][0]["name"], "far__merge_invoice", "{era}: {found}");
+        assert_eq!(part(&mut client, json!({ "query": "merge" })).0[0], "far__merge_account", "{era}");
+        let of_kind = part(&mut client, json!({ "query": "merge", "category": "version_control" })).0;
+        assert_eq!(of_kind[0], "git_merge", "{era}");
+        assert!(of_kind.iter().all(|name| name.starts_with("git_") || name.starts_with("pr_")), "{era}: {of_kind:?}");
+        let of_files = part(&mut client, json!({ "category": "file_system" }));
+        let files = ["delete", "edit", "find", "grep", "ls", "read", "write"].map(str::to_owned).to_vec();
+        assert_eq!(of_files, (files, Value::Null), "{era}");
         let found = client.result("list_tools", json!({ "query": "sourdough" }));
         assert_eq!(found["structuredContent"]["total"], 0, "{era}: {found}");
         assert_eq!(code(&client.result("list_tools", json!({ "category": "bakery" }))), "unknown_category", "{era}");
     }
+}
+
+#[test]
+fn what_a_client_keeps_that_cuts_descriptions_says_how_to_go_on() {
+    let town = town(&many());
+    let list = list(&mut new(&town));
+    // So much of it a model sees in Claude Code.
+    let kept: String = description(&list).chars().take(2_048).collect();
+    assert_ne!(kept, description(&list));
+    for said in [
+        "`load_tool` tells how one is used",
+        "`call_tool` calls it",
+        "may cut this list short",
+        "`list_tools` finds every tool by words",
+    ] {
+        assert!(kept.contains(said), "{said}: {kept}");
+    }
+}
+
+#[test]
+fn a_list_is_too_long_by_its_own_tokens_whatever_may_be_loaded() {
+    for budget in [4_000, 15_000, 100_000] {
+        let some = |count: usize| {
+            let also = format!("disclosure: {{ l2_token_budget: {budget} }}\n");
+            told(&town(&many()[..count]).also(&also))
+        };
+        let (below, beyond) = (some(5), some(30));
+        assert!(below["tokens_of_all"].as_u64().unwrap() <= 15_000, "{below}");
+        assert!((15_001..25_000).contains(&beyond["tokens_of_all"].as_u64().unwrap()), "{beyond}");
+        assert_eq!((&below["disclosed"], &beyond["disclosed"]), (&json!(false), &json!(true)), "{budget}");
+    }
+}
+
+#[test]
+fn fewer_than_thirty_tools_are_shown_whole_however_long_they_are() {
+    let long = |tool: &Value| {
+        let mut long = tool.clone();
+        long["description"] = json!("The answer says what was changed and by whom it was changed. ".repeat(60));
+        long
+    };
+    // Of our own it has one.
+    let denied: Vec<&str> = TOOLS.into_iter().filter(|name| *name != "read").collect();
+    let with = |count: usize| {
+        let tools: Vec<Value> = many()[..count].iter().map(long).collect();
+        told(&town(&tools).setting("policy", json!({ "denied": { "tools": denied } })))
+    };
+    for (count, disclosed) in [(28, false), (29, true)] {
+        let told = with(count);
+        assert_eq!((&told["tools"], &told["disclosed"]), (&json!(count + 1), &json!(disclosed)), "{told}");
+        assert!(told["tokens_of_all"].as_u64().unwrap() > 15_000, "{told}");
+    }
+}
+
+#[test]
+fn a_line_longer_than_a_part_is_a_part_by_itself() {
+    let described = |name: &str, description: &str| json!({ "name": name, "description": description, "inputSchema": { "type": "object" } });
+    let long = "\u{1f980}".repeat(200);
+    assert!(tokens(&long) > 500, "{} tokens", tokens(&long));
+    let tools = [described("a", "Short."), described("b", &long), described("c", "Short.")];
+    let town = town(&tools).also("disclosure: { mode: on, l1_token_budget: 500 }\n");
+    let mut client = new(&town);
+    let (mut parts, mut query) = (Vec::new(), json!({ "category": "mcp" }));
+    loop {
+        let (names, next) = part(&mut client, query.clone());
+        parts.push(names);
+        match next {
+            Value::Null => break,
+            next => query["after"] = next,
+        }
+    }
+    assert_eq!(parts, [["far__a"], ["far__b"], ["far__c"]]);
 }
 
 #[test]
@@ -239,6 +341,70 @@ fn what_was_not_used_for_long_is_put_away_many_at_once() {
     let times = unloaded.iter().filter(|count| **count > 0).count();
     assert!((1..=8).contains(&times), "{unloaded:?}");
     assert!(unloaded.iter().all(|count| *count == 0 || *count > 5), "{unloaded:?}");
+}
+
+#[test]
+fn what_is_loaded_is_put_away_at_four_fifths_of_fifteen_thousand_tokens() {
+    let town = town(&many());
+    let mut client = new(&town);
+    let mut total = 0;
+    for tool in many() {
+        let loaded = client.result("load_tool", json!({ "name": format!("far__{}", tool["name"].as_str().unwrap()) }));
+        total += tokens_of(&loaded);
+        let gone = loaded["structuredContent"]["unloaded"].as_array().map_or(0, Vec::len);
+        if gone > 0 {
+            // It goes over by the last of them, and is counted here as well as it can be from outside.
+            assert!((11_900..12_500).contains(&total), "{total} tokens");
+            return;
+        }
+    }
+    panic!("{total} tokens are loaded");
+}
+
+#[test]
+fn without_room_a_tool_is_refused_and_called_all_the_same() {
+    let town = town(&many()).also("disclosure: { auto_unload_on_budget_pressure: false }\n");
+    let mut client = new(&town);
+    let mut total = 0;
+    let refused = many().into_iter().find_map(|tool| {
+        let name = format!("far__{}", tool["name"].as_str().unwrap());
+        let loaded = client.result("load_tool", json!({ "name": name }));
+        match code(&loaded) {
+            "none" => total += tokens_of(&loaded),
+            code => return Some((name, code.to_owned(), loaded["content"][0]["text"].as_str().unwrap().to_owned())),
+        }
+        None
+    });
+    let (name, code_of, text) = refused.unwrap();
+    assert_eq!(code_of, "too_much_loaded");
+    assert!((14_500..15_100).contains(&total) && text.contains("15000 are allowed"), "{total} tokens: {text}");
+    // What it says to do can be done, and is what the tool says of itself.
+    assert!(text.contains("Call it without loading it"), "{text}");
+    assert_eq!(code(&client.result("call_tool", meant(&name, &json!({ "id": "a" })))), "none");
+    let failures = client.result("load_tool", json!({ "name": "load_tool" }))["structuredContent"]["failures"].take();
+    assert_eq!(failures[0]["code"], "too_much_loaded");
+    assert!(failures[0]["when"].as_str().unwrap().contains("call the tool without loading it"), "{failures}");
+}
+
+#[test]
+fn what_was_called_last_is_put_away_last() {
+    let nouns = ["account", "board", "channel", "event", "folder"];
+    let tools: Vec<Value> = nouns.map(|noun| work_tool("get", noun)).into();
+    let town = town(&tools).also("disclosure: { mode: on, pinned: [], l1_token_budget: 500, l2_token_budget: 1000 }\n");
+    let mut client = old(&town);
+    let load = |client: &mut Client, noun: &str| {
+        let loaded = client.result("load_tool", json!({ "name": format!("far__get_{noun}") }));
+        loaded["structuredContent"]["unloaded"].clone()
+    };
+    for noun in &nouns[..4] {
+        assert_eq!(load(&mut client, noun), Value::Null, "{noun}");
+    }
+    // However it is called.
+    assert_eq!(code(&client.result("far__get_board", json!({ "id": "1" }))), "none");
+    assert_eq!(code(&client.result("call_tool", meant("far__get_account", &json!({ "id": "1" })))), "none");
+    assert_eq!(load(&mut client, "folder"), json!(["far__get_channel", "far__get_event", "far__get_board"]));
+    let expected = ["far__get_account", "far__get_folder"].iter().chain(&DISCOVERY).map(|name| (*name).to_owned());
+    assert_eq!(names(&mut client), expected.collect());
 }
 
 #[test]
@@ -316,7 +482,7 @@ fn the_switch_and_the_pinned_tools_are_the_operators() {
     let mut client = new(&on);
     assert_eq!(names(&mut client), pinned.collect());
     let index = index_of(&list(&mut client));
-    assert!(tiktoken_rs::cl100k_base_singleton().count_ordinary(&index) <= 500, "{index}");
+    assert!(tokens(&index) <= 500, "{index}");
     assert!(index.contains("git_status") && !index.contains("get_issue"), "{index}");
 
     let off = town(&many()).also("disclosure: { mode: off }\n");
@@ -422,8 +588,65 @@ fn who_may_not_use_call_tool_gets_nothing_through_it() {
     let refused = through(&town, "far__get_user", &json!({ "id": "1" })).refused("not_permitted");
     assert_eq!(refused["tool"], "call_tool");
     // And who could not reach the rest is shown all of it.
-    let told = town.run(&["tools", "--shown", "--json"]).exits(0).json();
+    let told = told(&town);
     assert_eq!((&told["disclosed"], told["shown"].as_array().unwrap().len()), (&json!(false), 1 + TOOLS.len()));
+}
+
+#[test]
+fn a_yes_to_call_tool_that_nobody_could_use_is_not_asked_for() {
+    let bench = Bench::new();
+    for wrong in [
+        "policy: { ask: { tools: [call_tool] } }",
+        "agents: { default: { ask: { tools: [call_tool] } } }",
+        "tools: { call_tool: { permission: confirm } }",
+        "policy: { rules: [{ id: r, verdict: ask, tools: [call_tool], because: it is hidden }] }",
+    ] {
+        bench.put("wrong.yaml", wrong);
+        let ran = bench.run(&["check", "wrong.yaml"]).exits(2);
+        assert!(ran.stderr.contains("Ask about the tools it calls"), "{wrong}: {ran}");
+    }
+    // What asks about it without naming it lets nothing through it, and who cannot reach the rest through it is shown it.
+    let house = || town(&[work_tool("get", "user")]).also("disclosure: { mode: on }\n");
+    let asks = |rule: Value| {
+        let mut whole = json!({ "id": "ask", "verdict": "ask", "because": "somebody looks first" });
+        whole.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
+        house().rule(whole)
+    };
+    let agent = "agents: { default: { constraints: { requires_approval: [memory:read] } } }\n";
+    for town in [
+        asks(json!({ "tools": ["call_*"] })),
+        asks(json!({ "when": "tool == \"call_tool\"" })),
+        asks(json!({ "actions": ["memory:read"] })),
+        house().setting("policy", json!({ "ask": { "actions": ["memory:read"] } })),
+        house().setting("policy", json!({ "ask": { "classes": ["read"] } })),
+        house().also(agent),
+    ] {
+        let refused = through(&town, "far__get_user", &json!({ "id": "1" })).refused("not_permitted");
+        assert_eq!((&refused["tool"], &refused["approval"]), (&json!("call_tool"), &Value::Null), "{refused}");
+        assert_eq!(refused["remedy"], "Call the tool by its own name.", "{refused}");
+        assert!(town.hosted["far"].heard().iter().all(|heard| heard["message"]["method"] != "tools/call"));
+        assert_eq!(told(&town)["disclosed"], false);
+        town.call("far__get_user", &json!({ "id": "1" })).done();
+    }
+    // A yes to the others is one that can be used.
+    let town = house().setting("policy", json!({ "ask": { "actions": ["memory:read"] } }));
+    let search = json!({ "query": "user" });
+    let pending = town.call("list_tools", &search).exits(4).json();
+    town.run(&["approvals", "approve", pending["approval"].as_str().unwrap()]).exits(0);
+    assert_eq!(town.call("list_tools", &search).done()["structured"]["tools"][0]["name"], "far__get_user");
+}
+
+#[test]
+fn a_rule_about_the_arguments_of_call_tool_closes_that_way_alone() {
+    let rule = json!({
+        "id": "ask", "verdict": "ask", "tools": ["call_*"], "when": "args.name == \"far__get_user\"", "because": "it is theirs",
+    });
+    let town =
+        town(&[work_tool("get", "user"), work_tool("get", "issue")]).also("disclosure: { mode: on }\n").rule(rule);
+    through(&town, "far__get_user", &json!({ "id": "1" })).refused("not_permitted");
+    through(&town, "far__get_issue", &json!({ "id": "1" })).done();
+    // The way to the others is open, so they need not be shown.
+    assert_eq!(told(&town)["disclosed"], true);
 }
 
 #[test]
@@ -501,7 +724,7 @@ fn who_has_the_lowest_level_still_finds_what_it_may_use() {
         let found = town.call("list_tools", &json!({ "query": "grep" })).done();
         assert_eq!(found["structured"]["tools"][0]["name"], "grep", "{level}: {found}");
         town.call("load_tool", &json!({ "name": "grep" })).done();
-        let told = town.run(&["tools", "--shown", "--json"]).exits(0).json();
+        let told = told(&town);
         assert_eq!(told["disclosed"], true, "{level}: {told}");
         // Finding it is no right to use it unasked.
         through(&town, "grep", &json!({ "pattern": "x" })).exits(4);

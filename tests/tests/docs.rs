@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
 use toolgate_tests::{Bench, repository};
 
 /// Names a page may say though no such file is in the repository: users and the program make them.
@@ -85,7 +86,9 @@ fn the_readme_lists_the_tools_there_are() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let section = readme.split("## What an agent gets").nth(1).unwrap();
     let kinds = ["| files", "| programs", "| git", "| pull", "| web", "| small", "| looking"];
-    let rows = section.lines().filter(|line| kinds.iter().any(|kind| line.starts_with(kind)));
+    let table = section.trim_start().split("\n\n").next().unwrap();
+    assert!(table.contains("\n| many tools |"), "a table ends at the first empty line: {table}");
+    let rows = table.lines().filter(|line| kinds.iter().any(|kind| line.starts_with(kind)));
     let named: BTreeSet<String> = rows.flat_map(|row| quoted(row).map(str::to_owned).collect::<Vec<_>>()).collect();
     let tools = Bench::new().run(&["tools"]).exits(0).json();
     let tools = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
@@ -101,6 +104,33 @@ fn the_config_in_the_readme_is_right() {
     for block in blocks {
         bench.put("readme.yaml", block);
         bench.run(&["check", "readme.yaml"]).exits(0);
+    }
+}
+
+#[test]
+fn what_is_to_be_pasted_into_a_client_can_be_read() {
+    let clients = rows("docs/clients.md", 4);
+    assert_eq!(clients.len(), 6);
+    for row in clients {
+        for fragment in row[2..].iter().flat_map(|cell| quoted(cell)) {
+            let text = fragment.replace("[..]", "[]");
+            let is_right = match &*row[0] {
+                "Claude Code" => text.starts_with("claude mcp add "),
+                // Values of TOML that are as simple as these are JSON too.
+                "Codex" => match text.split_once(" = ") {
+                    Some((_, value)) => serde_json::from_str::<Value>(value).is_ok(),
+                    None => text == "[mcp_servers.toolgate]",
+                },
+                // It drops an entry without a name, and one at an address without a description.
+                "Goose" => serde_saphyr::from_str::<Value>(&text).is_ok_and(|entry| {
+                    let entry = &entry["toolgate"];
+                    entry["name"] == "toolgate" && entry["description"].is_string() && entry["enabled"] == true
+                }),
+                "Zed" => serde_json::from_str::<Value>(&format!("{{{text}}}")).is_ok(),
+                _ => serde_json::from_str::<Value>(&text).is_ok(),
+            };
+            assert!(is_right, "{}: {fragment}", row[0]);
+        }
     }
 }
 

@@ -447,11 +447,53 @@ fn a_config_named_by_flag_is_neither_read_nor_written() {
 #[test]
 fn the_files_that_start_a_server_are_never_written() {
     let cage = Cage::new();
-    for name in [".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".MCP.JSON"] {
+    for name in [
+        ".mcp.json",
+        ".MCP.JSON",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".codex/config.toml",
+        ".cursor/mcp.json",
+        ".vscode/mcp.json",
+        ".zed/settings.json",
+    ] {
         let write = json!({ "path": name, "content": "{}", "create_dirs": true });
         cage.bench.run(&["call", "write", &write.to_string()]).refused("protected_path");
         assert!(!cage.bench.workspace().join(name).exists(), "{name}");
     }
+}
+
+#[test]
+fn the_files_that_start_a_server_for_a_user_are_never_written() {
+    let cage = Cage::new();
+    let (home, configs) = (cage.outside("home-by-another-name"), cage.outside("configs"));
+    symlink(cage.bench.home(), &home).unwrap();
+    let refused = |workspace: &Path, path: &str, configs: Option<&Path>| {
+        let write = json!({ "path": path, "content": "{}", "create_dirs": true }).to_string();
+        let mut command = cage.bench.command(&["call", "write", &write, "--workspace", workspace.to_str().unwrap()]);
+        command.env("HOME", &home).envs(configs.map(|configs| ("XDG_CONFIG_HOME", configs)));
+        Ran::of(&mut command).refused("protected_path");
+        assert!(!workspace.join(path).exists(), "{path}");
+    };
+    let above = cage.bench.outside();
+    for name in [
+        ".claude.json",
+        ".claude/settings.json",
+        ".codex/config.toml",
+        ".cursor/mcp.json",
+        ".config/Code/User/mcp.json",
+        ".config/goose/config.yaml",
+        ".config/zed/settings.json",
+    ] {
+        refused(&home, name, None);
+        refused(above, &format!("home/{name}"), None);
+    }
+    for name in ["Code/User/mcp.json", "goose/config.yaml", "zed/settings.json"] {
+        refused(above, &format!("configs/{name}"), Some(&configs));
+    }
+    // In another workspace they are names like any other.
+    let write = json!({ "path": ".claude.json", "content": "{}" });
+    cage.bench.run(&["call", "write", &write.to_string()]).done();
 }
 
 #[test]

@@ -422,6 +422,7 @@ fn rows(scene: &Scene) -> Vec<(&'static str, Value, &'static str)> {
         ("budgets_show", json!({ "agent": "coder", "task": "T-1" }), "ok"),
         ("catalog_list", json!({ "agent": "coder" }), "ok"),
         ("catalog_show", json!({ "tool": "write" }), "ok"),
+        ("catalog_shown", json!({ "agent": "coder" }), "ok"),
         ("catalog_pins", json!({}), "ok"),
         ("catalog_diff", json!({ "tool": "weather__forecast" }), "ok"),
         ("catalog_pin", json!({ "tool": "weather__forecast", "hash": scene.held }), "ok"),
@@ -559,6 +560,18 @@ fn what_people_do_here_holds_everywhere() {
     assert_eq!(scene.served.modern(PATH, Some(gone.token()), "tools/list", json!({})).status(), 401);
 }
 
+#[test]
+fn what_an_agent_is_spared_is_told() {
+    let bench = Bench::new();
+    put(&bench, "disclosure: { mode: on }\n");
+    let served = Served::start(&bench);
+    let ann = Person::new(&bench, "ann", &["read"]);
+    let told = ann.ok(&served, "catalog_shown", &json!({ "agent": "default" }))["data"].clone();
+    assert_eq!(told, bench.run(&["tools", "--shown", "--json"]).exits(0).json());
+    assert_eq!(told["disclosed"], true, "{told}");
+    assert!(told["saved_percent"].as_u64().unwrap() > 0, "{told}");
+}
+
 // ---- arguments that are wrong ----
 
 #[test]
@@ -612,6 +625,7 @@ fn what_is_not_there_is_not_found() {
         ("approvals_revoke", json!({ "grant": "gra_0", "reason": "x" }), "unknown_grant"),
         ("audit_show", json!({ "id": "nobody" }), "nothing_recorded"),
         ("catalog_show", json!({ "tool": "writ" }), "unknown_tool"),
+        ("catalog_shown", json!({ "agent": "code" }), "unknown_agent"),
         ("catalog_diff", json!({ "tool": "weather__nothing" }), "unknown_definition"),
         ("connections_show", json!({ "connection": "ap" }), "unknown_connection"),
         ("servers_show", json!({ "server": "weathers" }), "unknown_server"),
@@ -906,6 +920,20 @@ fn every_list_is_walked_to_its_end() {
         assert_eq!(refused, ("invalid_argument".into(), "bad_cursor".into()), "{}", name(&tool));
     }
     assert!(walked >= 5, "{walked} lists were longer than a page");
+}
+
+#[test]
+fn a_page_has_fifty_rows_unless_it_is_said_how_many() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let ann = Person::new(&bench, "ann", &["read"]);
+    let rows = |page: &Value| page["data"].as_array().unwrap().clone();
+    let all = rows(&ann.ok(&served, "meta_tools", &json!({ "limit": 1_000 })));
+    let first = ann.ok(&served, "meta_tools", &json!({}));
+    assert_eq!((rows(&first).len(), &first["pagination"]["limit"]), (50, &json!(50)), "{first}");
+    let rest = ann.ok(&served, "meta_tools", &json!({ "cursor": first["pagination"]["next_cursor"] }));
+    assert_eq!([rows(&first), rows(&rest)].concat(), all);
+    assert!(!rows(&rest).is_empty() && rest["pagination"]["next_cursor"].is_null(), "{rest}");
 }
 
 fn without_clocks(mut row: Value) -> Value {

@@ -451,7 +451,11 @@ for_each_user! {
             "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit",
             "echo x > toolgate.yaml",
             "echo x > .mcp.json",
+            "mkdir -p .claude && echo x > .claude/settings.json",
+            "mkdir -p .claude && echo x > .claude/settings.local.json",
+            "mkdir -p .codex && echo x > .codex/config.toml",
             "mkdir -p .cursor && echo x > .cursor/mcp.json",
+            "mkdir -p .zed && echo x > .zed/settings.json",
             "mkdir -p .vscode && echo x > .vscode/mcp.json",
             "rm -rf .vscode && ln -s /tmp .vscode",
         ];
@@ -463,6 +467,33 @@ for_each_user! {
         // The rest of it is free.
         desk.script("echo ref: refs/heads/other > .git/HEAD").exits(0);
         assert_eq!(desk.bench.text(".git/HEAD"), "ref: refs/heads/other\n");
+    }
+
+    fn what_clients_of_a_user_would_start_is_read_only_in_their_home(desk) {
+        let home = desk.bench.home();
+        let run = |script: &str| desk.run(&["--workspace", home.to_str().unwrap(), "--", "sh", "-c", script]);
+        fs::create_dir_all(home.join(".config/toolgate")).unwrap();
+        fs::create_dir(home.join(".codex")).unwrap();
+        fs::write(home.join(".codex/config.toml"), "ours").unwrap();
+        for name in [".config", ".config/toolgate", ".codex", ".codex/config.toml"] {
+            chown(home.join(name), desk.user, desk.user).unwrap();
+        }
+        let before = tree(&home);
+        for attempt in [
+            "echo x > .claude.json",
+            "echo x > .codex/config.toml",
+            "mv .codex .was",
+            "mkdir -p .config/goose && echo x > .config/goose/config.yaml",
+            "mkdir -p .config/zed && echo x > .config/zed/settings.json",
+            "mkdir -p .config/Code/User && echo x > .config/Code/User/mcp.json",
+        ] {
+            assert_ne!(run(attempt).status, 0, "{attempt}");
+            assert_eq!(tree(&home), before, "{attempt}");
+        }
+        run("echo x > notes").exits(0);
+        // Elsewhere they are names like any other, and nothing stands in for them.
+        let ran = desk.script("ls -A; echo x > .claude.json").exits(0);
+        assert!(!ran.stdout.contains(".config"), "{ran}");
     }
 
     /// A room that ends takes nothing away that protects another.

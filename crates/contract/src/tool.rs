@@ -281,6 +281,11 @@ impl ToolDef {
         DISCOVERY.contains(&&*self.name) && self.needs.is_nothing() && self.safety == SafetyClass::Read
     }
 
+    /// Is a call of it a call of another tool?
+    pub fn stands_for_another(&self) -> bool {
+        self.name == CALL_TOOL && self.finds_tools()
+    }
+
     /// The hash of the whole definition: change any field, and it is another tool.
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
         digest(self)

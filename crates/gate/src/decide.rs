@@ -135,6 +135,20 @@ impl Decision {
 /// The first rule that speaks wins: what is denied, what must be asked, what is allowed, what the access level
 /// permits. When nothing speaks the answer is no, and a rule that cannot be evaluated is a no.
 pub fn decide(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision {
+    match first_that_speaks(policy, agent, request) {
+        Decision::Ask(asking) if request.def.stands_for_another() => Decision::Deny(nobody_is_asked(request, asking)),
+        decision => decision,
+    }
+}
+
+/// A call that stands for another becomes that one before it is decided, so there is nothing left that a yes to it could be
+/// used for. People are asked about the other tool; until that is what the policy says, nothing goes through this one.
+fn nobody_is_asked(request: &Request<'_>, asking: Asking) -> Vec<Reason> {
+    let text = format!("nobody can be asked about `{}`, only about the tool it calls", request.def.name);
+    [vec![reason("stands_for_another", text, &SourceLine::built_in())], asking.reasons].concat()
+}
+
+fn first_that_speaks(policy: &Policy, agent: &Agent, request: &Request<'_>) -> Decision {
     if let Some(reason) = denied(policy, agent, request) {
         return Decision::Deny(vec![reason]);
     }

@@ -4,8 +4,8 @@ use std::{path::Path, sync::Arc};
 
 use proptest::{prelude::*, sample::subsequence};
 use toolgate_contract::{
-    ActionRegistry, ActionType, AgentName, Category, CommandForm, CommandLine, Decided, Effect, EffectKind, Level,
-    Needs, Network, Permission, SafetyClass, SourceLine, ToolDef, Verdict,
+    ActionRegistry, ActionType, AgentName, CALL_TOOL, Category, CommandForm, CommandLine, Decided, Effect, EffectKind,
+    Level, Needs, Network, Permission, SafetyClass, SourceLine, ToolDef, Verdict,
 };
 use toolgate_gate::{
     Agent, Answer, Autonomy, ConnectionTerms, Constraints, Decision, FileScope, HostRule, Listed, NetworkMode, OnWrite,
@@ -399,6 +399,41 @@ fn approval_required_by_a_level_tightens_a_grant_and_grants_nothing() {
     granted.rules.allowed = listing(&[ActionType::DeployStaging]);
     let asked = judge(&Policy::built_in(), &granted, &def, &[]);
     assert_eq!((asked.verdict, asked.reasons[0].rule), (Verdict::Ask, "requires_approval"));
+}
+
+#[test]
+fn nobody_is_asked_about_a_call_that_stands_for_another() {
+    type Asks = fn(&mut Policy, &mut Agent, &mut ToolDef);
+    let ways: [(&str, Asks); 5] = [
+        ("ask", |policy, _, def| {
+            policy.rules.ask.tools.insert(def.name.to_string(), SourceLine::built_in());
+        }),
+        ("ask", |_, agent, def| agent.rules.ask = listing(std::slice::from_ref(&def.action))),
+        ("ask_class", |policy, _, def| {
+            policy.rules.ask_classes.insert(def.safety, Sourced::built_in(1));
+        }),
+        ("permission_confirm", |_, _, def| def.permission = Permission::Confirm),
+        ("requires_approval", |_, agent, def| {
+            let constraints = Arc::make_mut(&mut agent.constraints);
+            constraints.requires_approval.insert(def.action.clone(), SourceLine::built_in());
+        }),
+    ];
+    for (rule, asks) in ways {
+        for (name, expected) in [(CALL_TOOL, Verdict::Deny), ("list_tools", Verdict::Ask)] {
+            let (mut policy, mut agent) = (Policy::built_in(), agent(Level::Standard));
+            let mut def = ToolDef {
+                name: name.into(),
+                needs: Needs::NOTHING,
+                ..tool(&ActionType::MemoryRead, SafetyClass::Read)
+            };
+            assert_eq!(judge(&policy, &agent, &def, &[]).verdict, Verdict::Allow);
+            asks(&mut policy, &mut agent, &mut def);
+            let decided = judge(&policy, &agent, &def, &[]);
+            let first = if expected == Verdict::Deny { "stands_for_another" } else { rule };
+            assert_eq!((decided.verdict, decided.reasons[0].rule), (expected, first), "{name} {rule}");
+            assert!(decided.reasons.iter().any(|reason| reason.rule == rule), "{name}: {decided:?}");
+        }
+    }
 }
 
 fn some_actions() -> impl Strategy<Value = Vec<ActionType>> {

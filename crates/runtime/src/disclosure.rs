@@ -13,7 +13,7 @@ use std::{
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use toolgate_contract::{AgentName, CALL_TOOL, Category, DISCOVERY, Digest, Fault, Guide, GuideKind, ToolDef, nearest};
+use toolgate_contract::{AgentName, Category, DISCOVERY, Digest, Fault, Guide, GuideKind, ToolDef, nearest};
 use toolgate_guard::clean as hidden;
 use toolgate_tools::{Finder, LoadedTool, ToolLine, ToolLines, ToolQuery, ToolResource, ToolResourceLine};
 
@@ -27,6 +27,9 @@ use crate::{
 
 /// Below this many tools all are shown, unless the config says otherwise.
 const MANY: usize = 30;
+/// So many tokens the definitions of more tools than that may take before they are not shown at once. It is not the budget
+/// of what is loaded: whoever gives that more room does not want a longer list.
+const MOST_TOKENS: usize = 15_000;
 /// Where loaded tools are put away, they are down to this share of the budget: rarely and many at once, because whatever a
 /// client keeps of a list is worth nothing once it changes.
 const DOWN_TO_PERCENT: usize = 50;
@@ -234,14 +237,13 @@ impl House {
 
     /// Is an agent with these tools shown them little by little? Not if it could not ask for the rest.
     fn discloses(&self, tools: &Sorted) -> bool {
-        let DisclosureSettings { mode, l2_token_budget, .. } = self.config.disclosure;
         if tools.discovery.len() < DISCOVERY.len() {
             return false;
         }
-        match mode {
+        match self.config.disclosure.mode {
             Disclosing::On => true,
             Disclosing::Off => false,
-            Disclosing::Auto => tools.others.len() >= MANY && !fits(&tools.others, l2_token_budget),
+            Disclosing::Auto => tools.others.len() >= MANY && !fit_whole(&tools.others),
         }
     }
 
@@ -298,7 +300,7 @@ impl Entry {
 
     /// Does it stand for another tool?
     pub(crate) fn stands_for_another(&self) -> bool {
-        self.finds_tools() && self.tool.def.name == CALL_TOOL
+        self.origin.is_none() && self.tool.def.stands_for_another()
     }
 
     /// Tokens of its definition, counted once.
@@ -323,17 +325,17 @@ fn with_index(listed: Listed, index: &str) -> Listed {
     Listed { digest: def.digest().unwrap_or(digest), def, ..listed }
 }
 
-/// Do the definitions of all of these fit into the budget?
-fn fits(tools: &[Arc<Entry>], budget: usize) -> bool {
-    // What ships fits into the budget that ships, a test counts it: where there is nothing else, nobody waits for the
-    // vocabulary of a tokenizer to be read.
-    if budget >= DisclosureSettings::default().l2_token_budget && tools.iter().all(|entry| entry.ships()) {
+/// May the definitions of all of these be shown at once?
+fn fit_whole(tools: &[Arc<Entry>]) -> bool {
+    // What ships does, a test counts it: where there is nothing else, nobody waits for the vocabulary of a tokenizer to be
+    // read.
+    if tools.iter().all(|entry| entry.ships()) {
         return true;
     }
     let mut total = 0;
     tools.iter().all(|entry| {
         total += entry.tokens();
-        total <= budget
+        total <= MOST_TOKENS
     })
 }
 
@@ -356,19 +358,20 @@ fn line(entry: &Entry) -> ToolLine {
 }
 
 /// A line for each tool; where those are too long, the names; where these are too, as many as there is room for, and how
-/// many of which kind there are besides.
+/// many of which kind there are besides. What to do comes first: there are clients that cut a description after two thousand
+/// characters.
 fn index(lines: &[ToolLine], budget: usize) -> String {
-    const HEAD: &str = "More tools that are not in your list (name, category, cost, what it is for):\n";
-    const NAMES: &str =
-        "More tools that are not in your list, by category; after `x__:` come the names that begin with `x__`:\n";
-    const FOOT: &str = "`load_tool` tells how one is used, `call_tool` calls it.\n";
+    const HEAD: &str = "More tools that are not in your list: `load_tool` tells how one is used, `call_tool` calls it. Your \
+                        client may cut this list short; `list_tools` finds every tool by words.\n";
+    const LINES: &str = "Name, category, cost, what it is for:\n";
+    const NAMES: &str = "By category; after `x__:` come the names that begin with `x__`:\n";
     let whole: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let whole = format!("{HEAD}{whole}{FOOT}");
+    let whole = format!("{HEAD}{LINES}{whole}");
     if tokens(&whole) <= budget {
         return whole;
     }
     let named = |shown: usize| {
-        let mut text = NAMES.to_owned();
+        let mut text = format!("{HEAD}{NAMES}");
         for ((category, origin), names) in by_kind(&lines[..shown]) {
             text.push_str(&format!("{category}{origin}: {}\n", names.join(", ")));
         }
@@ -380,7 +383,7 @@ fn index(lines: &[ToolLine], budget: usize) -> String {
             let counts: Vec<_> = left.iter().map(|(category, count)| format!("{count} of {category}")).collect();
             text.push_str(&format!("Besides: {}. Find them with `list_tools`.\n", counts.join(", ")));
         }
-        format!("{text}{FOOT}")
+        text
     };
     // The more names, the longer: the most that fit are found by halving.
     let (mut fitting, mut too_many) = (0, lines.len() + 1);
@@ -435,8 +438,12 @@ impl Finder for AgentFinder {
         let mut tools = Vec::new();
         for (_, entry) in &found[seen..] {
             let line = line(entry);
-            let Some(rest) = left.checked_sub(tokens(&json!(line).to_string())) else { break };
-            left = rest;
+            let rest = left.checked_sub(tokens(&json!(line).to_string()));
+            // A line that is longer than a whole part is one by itself: a list that stops at it would never end.
+            if rest.is_none() && !tools.is_empty() {
+                break;
+            }
+            left = rest.unwrap_or_default();
             tools.push(line);
         }
         let more = seen + tools.len() < total;
@@ -559,12 +566,12 @@ mod tests {
     }
 
     #[test]
-    fn what_ships_fits_into_the_budget_that_ships() {
-        let DisclosureSettings { l2_token_budget, pinned, .. } = DisclosureSettings::default();
+    fn what_ships_is_shown_whole() {
+        let pinned = DisclosureSettings::default().pinned;
         let tools = crate::built_in_tools();
         let counted = |tool: &&toolgate_tools::Tool| !tool.def.finds_tools();
         let total: usize = tools.iter().filter(counted).map(|tool| definition_tokens(&tool.def)).sum();
-        assert!((10_000..=l2_token_budget).contains(&total), "{total} tokens");
+        assert!((10_000..=MOST_TOKENS).contains(&total), "{total} tokens");
         assert!(pinned.iter().all(|name| tools.iter().any(|tool| tool.def.name == **name)), "{pinned:?}");
     }
 
@@ -645,6 +652,9 @@ mod tests {
         assert_eq!((named.matches("tool_").count(), named.contains("Besides")), (120, false), "{named}");
         let long = index(&some_lines(500), 500);
         assert!(long.contains(" of mcp. Find them with `list_tools`."), "{long}");
+        // A client may cut what follows.
+        let first = "More tools that are not in your list: `load_tool` tells how one is used, `call_tool` calls it. ";
+        assert!([&short, &named, &long].iter().all(|text| text.starts_with(first)), "{short}\n{named}\n{long}");
     }
 
     #[test]

@@ -1120,7 +1120,10 @@ fn not_permitted(house: &House, entry: &Entry, reasons: &[Reason]) -> Fault {
     }
     let message = format!("tool `{}` is not permitted: {}", entry.tool.def.name, sentence(reasons));
     let instead = reasons.iter().filter_map(|reason| house.policy().book.behind(reason)?.instead.as_deref()).next();
-    let remedy = instead.unwrap_or("Use another tool, or ask the operator to change the policy.");
+    let remedy = instead.unwrap_or(match reasons.first().map(|first| first.rule) {
+        Some("stands_for_another") => "Call the tool by its own name.",
+        _ => "Use another tool, or ask the operator to change the policy.",
+    });
     Fault::refused("not_permitted", message, remedy)
 }
 

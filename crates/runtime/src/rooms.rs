@@ -354,11 +354,14 @@ pub fn docker_settings(settings: &ContainerSettings) -> DockerSettings {
 /// The names in a workspace that no program changes: what is executed by others later, and what the config protects
 /// ([`Config::protected`](crate::config::Config::protected)).
 pub fn protected_in(workspace: &Path, config: &[String]) -> Vec<String> {
-    // An absolute name is one of the runtime's own files. Where it lies elsewhere, rooms do not see it at all.
-    let named = config.iter().filter_map(|name| match Path::new(name).is_absolute() {
-        true => real(Path::new(name)).strip_prefix(workspace).ok()?.to_str().map(str::to_owned),
-        false => Some(name.clone()),
+    let inside = |path: &Path| path.strip_prefix(workspace).ok()?.to_str().map(str::to_owned);
+    // An absolute name is a file of the runtime's or of the user's, and so is what it leads to. Where it lies elsewhere, rooms do
+    // not see it or cannot write it.
+    let named = config.iter().flat_map(|name| match Path::new(name) {
+        path if path.is_absolute() => [inside(path), inside(&real(path))],
+        _ => [Some(name.clone()), None],
     });
+    let named = named.flatten();
     let names: BTreeSet<String> = PROTECTED.map(str::to_owned).into_iter().chain(named).collect();
     names.into_iter().filter(|name| !name.is_empty()).collect()
 }

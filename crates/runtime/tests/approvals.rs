@@ -85,6 +85,7 @@ fn house_in(kept: Arc<tempfile::TempDir>, config: &str, count: Arc<AtomicU32>, d
         explicit: Some(file),
         user: None,
         project: None,
+        clients: Vec::new(),
         data_dir: kept.path().join("data"),
         cwd: kept.path().to_owned(),
         workspace: None,

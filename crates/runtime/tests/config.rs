@@ -29,7 +29,7 @@ use toolgate_runtime::{
         CheckReport, Config, ConfigError, ConfigFileInfo, ContainerNetwork, ContainerSettings, Limits, LogSettings,
         MountMode, Note, Place, RoomSettings, Sources, check_text, is_trusted, trust_file,
     },
-    docker_settings,
+    docker_settings, protected_in,
     sandbox::{DockerSettings, Furnisher, Lifecycle, LogShipping, RoomLimits, Strategy, Tier, TierChoice, Wall},
 };
 
@@ -37,7 +37,16 @@ use toolgate_runtime::{
 
 /// What is protected in every workspace, and these.
 fn protected(more: &[&str]) -> Vec<String> {
-    let always = ["toolgate.yaml", ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"];
+    let always = [
+        "toolgate.yaml",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".codex/config.toml",
+        ".cursor/mcp.json",
+        ".vscode/mcp.json",
+        ".zed/settings.json",
+    ];
     always.iter().chain(more).map(ToString::to_string).collect()
 }
 
@@ -1160,6 +1169,30 @@ fn a_link_to_a_config_is_protected_like_the_config() {
 }
 
 #[test]
+fn what_clients_keep_for_a_user_is_protected_where_it_lies() {
+    let house = House::new();
+    let dir = house.dir.path().canonicalize().unwrap();
+    // One that is not there yet, in a home that is reached by a link; and one that is itself a link.
+    std::os::unix::fs::symlink("home", dir.join("door")).unwrap();
+    fs::write(dir.join("kept.json"), "").unwrap();
+    std::os::unix::fs::symlink("../kept.json", dir.join("home/mine.json")).unwrap();
+    let clients = vec![dir.join("door/.new/client.json"), dir.join("home/mine.json")];
+    let config = Config::load(&Sources { clients, ..house.sources() }).unwrap();
+    let names = ["home/.new/client.json", "home/mine.json", "kept.json"];
+    let whole: Vec<String> = names.iter().map(|name| dir.join(name).display().to_string()).collect();
+    assert_eq!(config.protected, protected(&whole.iter().map(String::as_str).collect::<Vec<_>>()));
+    let in_rooms = |at: &Path| protected_in(at, &config.protected).into_iter().filter(|name| !always(name));
+    assert_eq!(in_rooms(&dir).collect::<Vec<_>>(), names);
+    assert_eq!(in_rooms(&dir.join("home")).collect::<Vec<_>>(), [".new/client.json", "mine.json"]);
+    assert_eq!(in_rooms(&dir.join("project")).collect::<Vec<_>>(), [""; 0]);
+}
+
+/// Is it protected in every workspace?
+fn always(name: &str) -> bool {
+    name.starts_with(".git/") || protected(&[]).iter().any(|known| known == name)
+}
+
+#[test]
 fn weights_may_miss_one_by_a_hundredth() {
     let check = |feedback: &str| {
         check_text("t.yaml", &format!("trust: {{ strategy: weighted, weights: {{ human_feedback: {feedback} }} }}\n"))
@@ -1303,6 +1336,22 @@ const BROKEN: &[Broken] = &[
         46,
         "always asks 2 people",
         "Write `privileged: 2` or more",
+    ),
+    Broken(
+        "policy: { ask: { tools: [call_tool] } }\n",
+        1,
+        26,
+        "nobody can be asked about `call_tool`",
+        "the tools it calls",
+    ),
+    Broken("agents: { a: { ask: { tools: [call_tool] } } }\n", 1, 31, "can be asked about", "a `denied` list"),
+    Broken("tools: { call_tool: { permission: confirm } }\n", 1, 10, "one of the tool it names", "Ask about the tools"),
+    Broken(
+        "policy: { rules: [{ id: r, verdict: ask, tools: [write, call_tool], because: x }] }\n",
+        1,
+        57,
+        "nobody can be asked about `call_tool`",
+        "the tools it calls",
     ),
     Broken("tools: { read: { permission: denied } }\n", 1, 30, "unknown permission `denied`", "Write `deny`."),
     Broken(
@@ -2532,6 +2581,7 @@ impl House {
             explicit: None,
             user: Some(self.user_file()),
             project: Some(self.project_file()),
+            clients: Vec::new(),
             data_dir: self.data_dir(),
             cwd: self.dir.path().join("project"),
             workspace: None,

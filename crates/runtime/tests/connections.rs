@@ -79,6 +79,7 @@ impl House {
             explicit: None,
             user: Some(self.path("home/toolgate.yaml")),
             project: Some(self.path("project/toolgate.yaml")),
+            clients: Vec::new(),
             data_dir: self.data(),
             cwd: self.path("project"),
             workspace: None,

@@ -555,6 +555,7 @@ fn only_a_trusted_file_makes_first_sights_count() {
             explicit: None,
             user: file("user.yaml", user),
             project: file("toolgate.yaml", project),
+            clients: Vec::new(),
             data_dir: dir.path().join("data"),
             cwd: dir.path().to_owned(),
             workspace: None,

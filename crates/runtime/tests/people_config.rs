@@ -23,6 +23,7 @@ fn load(user: &str, project: Option<&str>) -> Result<Config, Vec<ConfigError>> {
         explicit: None,
         user: Some(path("user.yaml", user)),
         project: project.map(|text| path("toolgate.yaml", text)),
+        clients: Vec::new(),
         data_dir: dir.path().join("data"),
         cwd: dir.path().to_owned(),
         workspace: None,

@@ -17,6 +17,7 @@ fn a_projects_file_switches_it_on_and_never_off() {
             explicit: None,
             user: file("user.yaml", user),
             project: file("toolgate.yaml", project),
+            clients: Vec::new(),
             data_dir: dir.path().join("data"),
             cwd: dir.path().to_owned(),
             workspace: None,

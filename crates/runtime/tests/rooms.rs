@@ -67,6 +67,7 @@ async fn house(text: &str) -> Option<House> {
         explicit: Some(root.join("config.yaml")),
         user: None,
         project: None,
+        clients: Vec::new(),
         data_dir: root.join("data"),
         cwd: root.join("work"),
         workspace: None,

@@ -74,6 +74,7 @@ fn house(text: &str) -> House {
         explicit: Some(file),
         user: None,
         project: None,
+        clients: Vec::new(),
         data_dir: root.join("data"),
         cwd: root.join("work"),
         workspace: None,

@@ -30,6 +30,7 @@ fn load_in(dir: &Path, user: &str, project: Option<&str>) -> Result<Config, Vec<
         explicit: None,
         user: Some(path("user.yaml", user)),
         project: project.map(|text| path("toolgate.yaml", text)),
+        clients: Vec::new(),
         data_dir: dir.join("data"),
         cwd: dir.to_owned(),
         workspace: None,

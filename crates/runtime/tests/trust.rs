@@ -105,8 +105,16 @@ fn house(config: &str) -> House {
     fs::write(&user, config).unwrap();
     let data_dir = dir.path().join("data");
     let cwd = dir.path().join("work");
-    let sources =
-        Sources { admin: None, explicit: Some(user), user: None, project: None, data_dir, cwd, workspace: None };
+    let sources = Sources {
+        admin: None,
+        explicit: Some(user),
+        user: None,
+        project: None,
+        clients: Vec::new(),
+        data_dir,
+        cwd,
+        workspace: None,
+    };
     let config = Config::load(&sources).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let store = Arc::new(Notes::default());
     let state = Arc::new(SqliteState::open(&dir.path().join("data")).unwrap());

@@ -114,6 +114,7 @@ fn house(yaml: &str, tools: Vec<Tool>) -> House {
         explicit: Some(file),
         user: None,
         project: None,
+        clients: Vec::new(),
         data_dir: dir.path().join("data"),
         cwd: dir.path().to_owned(),
         workspace: None,

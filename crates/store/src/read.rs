@@ -87,13 +87,17 @@ impl Reader {
     }
 
     /// Everything recorded about a call, or about what notes call by this name: an approval, a grant, an agent. There is
-    /// no index: this reads the whole log.
+    /// no index: this reads the whole log, and keeps of it what it was asked for.
     pub fn show(&self, call: &CallId) -> Result<Vec<Line>, StoreError> {
+        let name = serde_json::to_string(&call.0).map_err(StoreError::unreadable)?;
+        let is_about = |line: &Line| line.body["call"] == call.0 || line.body["note"]["subject"] == call.0;
         let sql = "SELECT seq, body, hash FROM records WHERE instr(body, CAST(?1 AS BLOB)) > 0 ORDER BY seq";
-        let mut lines = self.lines(sql, params![call.0])?;
+        let mut query = self.db.prepare(sql).map_err(StoreError::unreadable)?;
+        let lines = query.query_map([name], line).map_err(StoreError::unreadable)?;
         lines
-            .retain(|line| [&line.body["call"], &line.body["note"]["subject"]].into_iter().any(|name| *name == call.0));
-        Ok(lines)
+            .filter(|line| line.as_ref().map_or(true, is_about))
+            .collect::<Result<_, _>>()
+            .map_err(StoreError::unreadable)
     }
 
     /// The same of a call alone, among the last records.

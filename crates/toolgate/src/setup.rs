@@ -28,6 +28,11 @@ use crate::problem::Problem;
 /// The administrator's config. No flag and no variable names another: whoever could would be the administrator.
 const ADMIN: &str = "/etc/toolgate/toolgate.yaml";
 
+/// Where MCP clients keep for the whole user how a server is started: beneath the home directory, and beneath the one for
+/// configs.
+const CLIENTS: [&str; 4] = [".claude.json", ".claude/settings.json", ".codex/config.toml", ".cursor/mcp.json"];
+const CLIENT_CONFIGS: [&str; 3] = ["Code/User/mcp.json", "goose/config.yaml", "zed/settings.json"];
+
 /// Flags of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
@@ -59,14 +64,17 @@ impl Place {
         let cwd = env::current_dir()
             .map_err(|error| Problem::usage(format!("the current directory cannot be read: {error}")))?;
         let workspace = workspace.map(|dir| cwd.join(dir));
+        let home = env::home_dir();
         let config_home = env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
-        let user = config_home
-            .or_else(|| env::home_dir().map(|home| home.join(".config")))
-            .map(|dir| dir.join("toolgate/toolgate.yaml"));
+        let config_home = config_home.or_else(|| home.as_ref().map(|home| home.join(".config")));
+        let of_home = home.iter().flat_map(|dir| CLIENTS.map(|name| dir.join(name)));
+        let of_configs = config_home.iter().flat_map(|dir| CLIENT_CONFIGS.map(|name| dir.join(name)));
+        let clients = of_home.chain(of_configs).collect();
         Ok(Sources {
             admin: Some(PathBuf::from(ADMIN)),
             explicit: self.config.as_ref().map(|file| cwd.join(file)),
-            user,
+            user: config_home.map(|dir| dir.join("toolgate/toolgate.yaml")),
+            clients,
             project: Some(workspace.as_deref().unwrap_or(&cwd).join(PROJECT_FILE)),
             data_dir: self.data_dir()?,
             cwd,

@@ -92,6 +92,7 @@ fn open(place: &Path, remote: &str) -> Runtime {
         explicit: Some(file),
         user: None,
         project: None,
+        clients: Vec::new(),
         data_dir: data.clone(),
         cwd: place.to_owned(),
         workspace: None,

@@ -12,7 +12,7 @@ use toolgate_runtime::{Listed, definitions::Definitions};
 use super::{
     answer::{Answered, Data},
     approvals::hash,
-    args::Nothing,
+    args::{Nothing, OneAgent},
     desk::{Desk, blocking, unknown},
     tool::{Tool, admin, read, write},
 };
@@ -29,6 +29,11 @@ pub(super) fn tools() -> Vec<Tool> {
             "catalog_show",
             "One tool with its whole definition, the hash of that, and what a look at it found.",
             show,
+        ),
+        read(
+            "catalog_shown",
+            "What the clients of an agent are shown of its tools at first, and how many tokens that saves.",
+            shown,
         ),
         read("catalog_pins", "Tools of other servers that a person has pinned, or that are held back, and why.", pins)
             .paged(),
@@ -106,6 +111,13 @@ async fn show(desk: Desk, OneTool { tool }: OneTool) -> Answered {
     page["findings"] = json!(definition::scan(&as_models_see_it(listed)));
     page["agents"] = json!(known(&desk).remove(&*def.name).unwrap_or_default());
     Ok(Data::one(&page))
+}
+
+async fn shown(desk: Desk, OneAgent { agent }: OneAgent) -> Answered {
+    let (runtime, agent) = (desk.runtime().clone(), desk.agent(&agent)?);
+    runtime.trust().look(&agent).await?;
+    // Every definition is counted, which takes its time.
+    Ok(Data::one(&blocking(move || runtime.spared(&agent)).await??))
 }
 
 fn as_models_see_it(Listed { def, .. }: &Listed) -> Value {

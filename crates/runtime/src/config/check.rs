@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet, ops::RangeInclusive};
 
 use toolgate_contract::{
-    ActionRegistry, ActionType, AgentName, BadAction, Level, Limit, Permission, Risk, SafetyClass,
+    ActionRegistry, ActionType, AgentName, BadAction, CALL_TOOL, Level, Limit, Permission, Risk, SafetyClass,
 };
 use toolgate_gate::{
     CodeIsolation, FileScope, FlowMode, GitLevel, NetworkMode, OriginWanted, Policy, Resources, TerminalMode,
@@ -272,7 +272,7 @@ impl<'a> Check<'a> {
         };
         RulesLayer {
             denied: listed(self, denied),
-            ask: ask.map(|ask| self.listed(ask.tools.as_deref(), ask.actions.as_deref())).unwrap_or_default(),
+            ask: ask.map(|ask| self.asked(ask)).unwrap_or_default(),
             classes: ask.and_then(|ask| ask.classes.as_ref()).map(|list| self.classes(list)).unwrap_or_default(),
             allowed: listed(self, allowed),
         }
@@ -282,6 +282,20 @@ impl<'a> Check<'a> {
         let tools = tools.unwrap_or_default().iter().map(|name| self.mention(name)).collect();
         let actions = actions.unwrap_or_default().iter().filter_map(|entry| self.expand(entry)).collect();
         ListedLayer { tools, actions }
+    }
+
+    fn asked(&mut self, ask: &AskFile) -> ListedLayer {
+        ask.tools.iter().flatten().for_each(|name| self.can_be_asked_about(name));
+        self.listed(ask.tools.as_deref(), ask.actions.as_deref())
+    }
+
+    /// A yes to a call that becomes another one could not be used. What means this tool without naming it, such as `*`, is the
+    /// gate's to refuse.
+    pub(super) fn can_be_asked_about(&mut self, name: &At<String>) {
+        if name.value == CALL_TOOL {
+            let message = format!("nobody can be asked about `{CALL_TOOL}`: a call of it is one of the tool it names");
+            self.error(name.mark, message, "Ask about the tools it calls, or put it on a `denied` list.");
+        }
     }
 
     /// Tools whose names begin alike, or one tool.
@@ -361,13 +375,16 @@ impl<'a> Check<'a> {
     // ---- tools ----
 
     fn tool(&mut self, name: &At<String>, tool: &ToolFile) -> Option<(String, Said<Permission>)> {
-        let name = self.mention(name).value;
+        let said = self.mention(name);
         let written = tool.permission.as_ref()?;
         let value = match &written.value {
             WordOr::Word(word) => self.permission_word(word, written.mark)?,
             WordOr::Mapping(mapping) => self.permission_mapping(mapping, written.mark)?,
         };
-        Some((name, Said { value, spot: self.spot(written.mark) }))
+        if value == Permission::Confirm {
+            self.can_be_asked_about(name);
+        }
+        Some((said.value, Said { value, spot: self.spot(written.mark) }))
     }
 
     fn permission_word(&mut self, word: &str, mark: Mark) -> Option<Permission> {

@@ -87,7 +87,16 @@ pub const PROJECT_FILE: &str = "toolgate.yaml";
 
 /// What no tool may write in any workspace: the project's config, and the files in which common MCP clients keep how a
 /// server is started. An agent that could write those would choose the flags of its own cage.
-const PROTECTED: [&str; 4] = [PROJECT_FILE, ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"];
+const PROTECTED: [&str; 8] = [
+    PROJECT_FILE,
+    ".mcp.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".codex/config.toml",
+    ".cursor/mcp.json",
+    ".vscode/mcp.json",
+    ".zed/settings.json",
+];
 
 /// A checked configuration: the policy, and the settings that are not policy.
 #[derive(Debug, Clone)]
@@ -98,7 +107,8 @@ pub struct Config {
     pub agents: BTreeMap<AgentName, AgentSettings>,
     /// How much at once.
     pub limits: Limits,
-    /// Paths relative to a workspace that no tool may write: the config's own files, and what the config names.
+    /// Paths that no tool may write: the config's own files, those of MCP clients, and what the config names. They are relative
+    /// to a workspace, or count in the one that holds them.
     pub protected: Vec<String>,
     /// What rooms are like that are made of processes.
     pub rooms: RoomSettings,
@@ -231,6 +241,8 @@ pub struct Sources {
     pub user: Option<PathBuf>,
     /// The project's file: may only tighten until a person trusts its hash. It need not exist.
     pub project: Option<PathBuf>,
+    /// The files in which MCP clients keep for the whole user how a server is started. They need not exist.
+    pub clients: Vec<PathBuf>,
     /// Where the trusted hashes are kept.
     pub data_dir: PathBuf,
     /// The workspace of an agent that sets none.
@@ -412,9 +424,11 @@ impl Config {
 
     /// No tool may write a config, also one that is not there yet; nor a link to it, which it could replace.
     fn protect(&mut self, sources: &Sources) {
+        let both = |path: &PathBuf| [Some(real(path)), real_name(path)];
+        let clients: BTreeSet<PathBuf> = sources.clients.iter().flat_map(both).flatten().collect();
+        self.protected.extend(clients.iter().filter_map(|path| path.to_str().map(str::to_owned)));
         let named = [&sources.admin, &sources.explicit, &sources.user, &sources.project];
-        let configs: Vec<PathBuf> =
-            named.into_iter().flatten().flat_map(|path| [Some(real(path)), real_name(path)]).flatten().collect();
+        let configs: Vec<PathBuf> = named.into_iter().flatten().flat_map(both).flatten().collect();
         for settings in self.agents.values() {
             let root = real(&settings.workspace);
             for name in configs.iter().filter_map(|path| path.strip_prefix(&root).ok()?.to_str()) {

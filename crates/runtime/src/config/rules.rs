@@ -96,6 +96,9 @@ fn check_rule(cx: &mut Check<'_>, file: &CallRuleFile, mark: Mark) -> Option<Cal
     let instead = file.instead.as_ref().map(|text| sentence(cx, "instead", text));
     check_lists(cx, file, mark);
     let tools: Vec<Said<String>> = listed(&file.tools).map(|tool| cx.mention_some(tool)).collect();
+    if said == Some(Verdict::Ask) {
+        listed(&file.tools).for_each(|tool| cx.can_be_asked_about(tool));
+    }
     let actions: Vec<_> = listed(&file.actions).filter_map(|action| cx.expand(action)).collect();
     let agents: Vec<_> = listed(&file.agents).filter(|name| cx.name("agent", name).is_some()).collect();
     let roles: Vec<_> = listed(&file.roles).filter(|role| cx.name("role", role).is_some()).collect();

@@ -158,6 +158,8 @@ async fn show_gives_what_is_known_about_one_call_and_export_starts_where_told() 
         |id: &str| -> Vec<u64> { reader.show(&CallId(id.to_owned())).unwrap().iter().map(|line| line.seq).collect() };
     assert_eq!(seqs("one"), [2, 3]);
     assert_eq!(seqs("on"), [4, 5]);
+    assert_eq!(seqs("other: \"one\""), [6, 7]);
+    assert_eq!(seqs(""), [0; 0]);
     assert_eq!(seqs("none"), [0; 0]);
     let mut seen = Vec::new();
     let count = reader.export(5, |line| {

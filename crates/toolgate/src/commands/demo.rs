@@ -173,6 +173,7 @@ impl Stage {
             explicit: Some(config),
             user: None,
             project: None,
+            clients: Vec::new(),
             data_dir: data.clone(),
             cwd: workspace.clone(),
             workspace: None,

@@ -14,7 +14,7 @@ pub(crate) fn tool() -> Tool {
             examples: vec![Example { title: "How to search files".into(), arguments: json!({ "name": "grep" }) }],
             failures: vec![FailureMode {
                 code: "too_much_loaded".into(),
-                when: "What is loaded already leaves no room: use or drop what you have first.".into(),
+                when: "What is loaded already leaves no room: call the tool without loading it.".into(),
             }],
             ..def(
                 "load_tool",
