@@ -967,10 +967,11 @@ fn a_clients_file_may_have_comments_and_points_here_when_a_person_says_so() {
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
     assert_eq!(bench.run(&["mcp", "list"]).exits(0).json()[0]["args"], json!(["// word"]));
     bench.run(&["mcp", "remove", "one"]).exits(0);
-    let ran = bench.run(&["mcp", "import", path, "--yes", "--write-back"]).exits(0);
+    let ran = town.run(&["mcp", "import", path, "--yes", "--write-back"]).exits(0);
     assert!(ran.stderr.contains("comments"), "{ran}");
     let now: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
-    assert!(now["servers"]["toolgate"].is_object() && now["servers"]["one"].is_null(), "{now}");
+    assert_eq!(now["servers"]["toolgate"]["args"], json!(["serve", "--stdio", "--config", town.config()]));
+    assert_eq!(now["servers"]["one"], Value::Null);
     assert_eq!(fs::read_to_string(bench.outside().join("theirs.json.before-toolgate")).unwrap(), text);
 
     // At a terminal they are.

@@ -103,26 +103,18 @@ impl Import {
     /// Is the client's file to be changed? Where nothing was said about it the person at the terminal is asked.
     fn is_to_point_here(&self, theirs: &Theirs, own: &Value) -> Result<bool, Problem> {
         let is_seen = stdin().is_terminal() && stdout().is_terminal();
-        let is_to = match self.write_back {
-            true => true,
-            false if self.yes || self.json || !is_seen => false,
-            false => {
-                show::line(&format!("In the place of what was taken over this would be written:\n{}", shown(own)))?;
-                self.tell_lost(theirs);
-                return agrees(&format!("Point {} here?", theirs.file.display()));
-            }
-        };
-        if is_to {
-            self.tell_lost(theirs);
+        if !self.write_back && (self.yes || self.json || !is_seen) {
+            return Ok(false);
         }
-        Ok(is_to)
-    }
-
-    fn tell_lost(&self, theirs: &Theirs) {
+        let file = theirs.file.display();
         if theirs.has_comments {
-            let file = theirs.file.display();
             anstream::eprintln!("note: the comments in {file} are not kept when it is written; its copy has them");
         }
+        if self.write_back {
+            return Ok(true);
+        }
+        show::line(&format!("In the place of what was taken over this would be written:\n{}", shown(own)))?;
+        agrees(&format!("Point {file} here?"))
     }
 }
 
