@@ -221,7 +221,7 @@ impl<'a> House<'a> {
         let behind = self.path("bin/bare").to_string_lossy().into_owned();
         let config = self.path("config.yaml").to_string_lossy().into_owned();
         let mut toolgate = self.pipes(&self.programs.toolgate, &["serve", "--stdio", "--config", &config])?;
-        // The list is given once the servers behind it have arrived.
+        // The list is given once the servers behind it have arrived, if that is soon.
         toolgate.request("tools/list", json!({}))?;
         let proxy = self.pipes(&self.programs.bare, &["proxy", "stdio", &behind, "echo", "stdio"])?;
         let contenders = vec![

@@ -149,6 +149,10 @@ impl Gateway {
         let config = bench.outside().join("config.yaml");
         fs::write(&config, bridged(&fixture, &tools).to_string()).expect("a file");
         let served = Served::with(&bench, &["--config", &config.to_string_lossy()]);
+        // The suite asks for a list once, and a list does not wait for long.
+        wait_until("the fixture is there", || {
+            served.ask(served.token(), &json!({}), "tools/list", json!({})).to_string().contains(PREFIX)
+        });
         Self::before(served, bench, [tools, prompts].concat())
     }
 

@@ -381,14 +381,68 @@ fn questions_of_two_calls_never_cross() {
     let hangs = client.send("tools/call", json!({ "name": "far__other", "arguments": {} }));
     let (asked, refused) = client.call_answering("far__ask", ann());
     assert_eq!((asked.len(), text(&refused).contains("several calls")), (0, true), "{refused}");
-    // Nor is it after one of them was given up, for the server may still be at it.
+    // One that was given up is never answered, and it keeps nobody from being asked for long.
     client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": hangs } }));
     wait_until("the server was told", || {
         let heard = client.begin(json!({ "name": "far__look", "arguments": {} }));
         text(&heard).contains("notifications/cancelled")
     });
-    let (asked, refused) = client.call_answering("far__ask", ann());
-    assert_eq!((asked.len(), text(&refused).contains("several calls")), (0, true), "{refused}");
+    wait_until("the question is that of the call that is left", || {
+        let (asked, ended) = client.call_answering("far__ask", ann());
+        assert!(asked.len() == 1 || text(&ended).contains("several calls"), "{ended}");
+        text(&ended).contains("Ann")
+    });
+}
+
+#[test]
+fn a_question_on_a_pipe_is_that_of_the_call_it_names() {
+    let told_back = json!({ "result": { "content": [{ "type": "text", "text": "$answer_text" }] } });
+    let mut params = form("What is your name?", "name");
+    params["_meta"] = json!({ "relatedRequestId": "$id" });
+    let mut script = asking("legacy", "elicitation/create", json!({}));
+    script["answers"]["tools/call:ask"] =
+        json!([[{ "ask": { "method": "elicitation/create", "params": params } }, told_back]]);
+    script["answers"]["tools/call:other"] = json!([["hang"]]);
+    let town = with(&script);
+    let mut client = town.serve(Era::Old, able());
+    client.send("tools/call", json!({ "name": "far__other", "arguments": {} }));
+    let (asked, ended) = client.call_answering("far__ask", ann());
+    assert_eq!((asked.len(), text(&ended).contains("Ann")), (1, true), "{ended}");
+}
+
+#[test]
+fn a_server_of_the_old_era_has_a_person_open_an_address_before_it_goes_on() {
+    let needs = |url: &str| {
+        let address = json!({ "mode": "url", "elicitationId": "1", "url": url, "message": "Sign in first" });
+        json!({ "error": { "code": -32042, "message": "sign in first", "data": { "elicitations": [address] } } })
+    };
+    let script = |first: Value, then: Value| json!({ "era": "legacy", "tools": [[tool("ask")]], "answers": { "tools/call:ask": [[first], [then]] } });
+    let own = || needs("https://127.0.0.1/login");
+    for era in [Era::Old, Era::New] {
+        let server = Hostile::start(script(own(), json!("echo")));
+        let town = at(&server);
+        let (asked, ended) = town.serve(era, able()).call_answering("far__ask", json!({ "action": "accept" }));
+        assert_eq!((asked.len(), &asked[0]["params"]["url"]), (1, &json!("https://127.0.0.1/login")), "{ended}");
+        assert_eq!((text(&ended), recorded(&town)), ("{}", vec!["elicitation/create accept".to_owned()]));
+        // What the new era has for it is nothing the server knows.
+        let calls = told(&server, "tools/call");
+        assert!(calls.iter().all(|call| call["message"]["params"].get("inputResponses").is_none()), "{calls:?}");
+        // Nobody went there.
+        let server = Hostile::start(script(own(), json!("echo")));
+        let (_, ended) = at(&server).serve(era, able()).call_answering("far__ask", json!({ "action": "decline" }));
+        assert_eq!((code(&ended), told(&server, "tools/call").len()), (json!("not_opened"), 1), "{ended}");
+    }
+    // Whoever went there may need longer, and is not asked again.
+    let server = Hostile::start(script(own(), own()));
+    let (asked, ended) = at(&server).serve(Era::New, able()).call_answering("far__ask", json!({ "action": "accept" }));
+    assert_eq!((asked.len(), code(&ended)), (1, json!("not_opened")), "{ended}");
+    // It is a question like any other.
+    let server = Hostile::start(script(needs("https://evil.example/login"), json!("echo")));
+    let (asked, ended) = at(&server).serve(Era::New, able()).call_answering("far__ask", ann());
+    assert_eq!((asked.len(), code(&ended)), (0, json!("address_refused")), "{ended}");
+    let server = Hostile::start(script(own(), json!("echo")));
+    let (asked, ended) = may_ask(at(&server), &["roots"]).serve(Era::New, able()).call_answering("far__ask", ann());
+    assert_eq!((asked.len(), code(&ended)), (0, json!("may_not_ask")), "{ended}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, thread, time::Duration};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, process::Command, thread, time::Duration};
 
 use serde_json::{Value, json};
 use toolgate_tests::{
@@ -220,10 +220,70 @@ fn a_client_is_answered_before_servers_are_there_and_shown_the_tools_of_those_th
     // One that does not come holds up nobody else.
     assert_eq!(client.code("well__repeat"), Value::Null);
 
-    let slow = json!({ "start": [{ "wait": 1_500 }], "tools": [[tool("repeat")]] });
+    // Nor who wants to know what there is: a list comes without it.
+    assert!(client.tools().contains(&"well__repeat".to_owned()));
+    assert_eq!(client.ask("prompts/list", json!({}))["error"], Value::Null);
+    drop(client);
+
+    // Of one that takes longer than a list waits it is told, and a call of it waits.
+    let slow = json!({ "start": [{ "wait": 4_000 }], "tools": [[tool("repeat")]] });
     let town = Town::new(&NAMES).with("slow", slow);
-    assert!(serve(&town).tools().contains(&"slow__repeat".to_owned()));
     assert_eq!(serve(&town).code("slow__repeat"), Value::Null);
+    let is_there = |client: &mut Client| client.tools().contains(&"slow__repeat".to_owned());
+    let mut client = serve(&town);
+    if !is_there(&mut client) {
+        client.notice("notifications/tools/list_changed");
+        assert!(is_there(&mut client));
+    }
+    let mut client = town.serve(Era::New, json!({}));
+    client.send("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    client.notice("notifications/subscriptions/acknowledged");
+    if !is_there(&mut client) {
+        client.notice("notifications/tools/list_changed");
+        assert!(is_there(&mut client));
+    }
+}
+
+#[test]
+fn a_list_in_pages_is_read_to_its_end_also_where_the_end_is_an_empty_cursor() {
+    let tools = [tool("repeat"), tool("other"), tool("look")];
+    let page = |tools: &[Value], next: &str| json!([{ "result": { "tools": tools, "nextCursor": next } }]);
+    let empty =
+        json!({ "tools": [tools], "answers": { "tools/list": [page(&tools[..2], "more"), page(&tools[2..], "")] } });
+    for script in [json!({ "tools": [tools], "page": 1 }), empty] {
+        let town = town().with("far", script);
+        for name in ["look", "other", "repeat"] {
+            town.call(&format!("far__{name}"), &json!({})).done();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_sign_of_life_gets_one() {
+    let steps = json!([[
+        { "ask": { "method": "ping", "params": {} } },
+        { "result": { "content": [{ "type": "text", "text": "$answer_text" }] } },
+    ]]);
+    let script = json!({ "era": "legacy", "tools": [[tool("repeat")]], "answers": { "tools/call:repeat": steps } });
+    let server = Hostile::start(script.clone());
+    for town in [town().with("far", script), at_address(&server)] {
+        assert_eq!(text(&town.call("far__repeat", &json!({})).done()), "{}");
+    }
+}
+
+#[test]
+fn what_a_server_says_of_its_tool_makes_a_call_stricter_and_never_laxer() {
+    let terms = |safety: &str| json!({ "repeat": { "action": "external_data:request", "safety": safety } });
+    let check = |hints: Value, safety: &str, exit: i32| {
+        let mut repeat = tool("repeat");
+        repeat["annotations"] = hints.clone();
+        let town = town().with("far", json!({ "tools": [[repeat]] })).set("far", "tools", terms(safety)).pin();
+        let outcome = town.call("far__repeat", &json!({})).exits(exit).json();
+        assert_eq!(outcome["status"] == "pending", exit == 4, "{hints}: {outcome}");
+    };
+    check(json!({ "readOnlyHint": true }), "read", 0);
+    check(json!({ "readOnlyHint": false, "destructiveHint": true }), "read", 4);
+    check(json!({ "readOnlyHint": true, "destructiveHint": false }), "privileged", 4);
 }
 
 #[test]
@@ -253,6 +313,7 @@ fn a_result_reaches_a_client_with_everything_in_it() {
             { "type": "image", "mimeType": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==" },
             { "type": "resource", "resource": { "uri": "file:///a.txt", "mimeType": "text/plain", "text": "inside" } },
             { "type": "resource_link", "uri": "https://example.com/page", "name": "page" },
+            { "type": "audio", "mimeType": "audio/wav", "data": "UklGRgAAAABXQVZF" },
             { "type": "hologram", "depth": 3 },
         ],
         "structuredContent": { "count": 3 },
@@ -280,6 +341,7 @@ fn a_result_reaches_a_client_with_everything_in_it() {
         "[resource: <file:///a.txt>]",
         "inside",
         "[link: page <https://example.com/page>]",
+        "[audio: audio/wav, 12 bytes]",
         "[hologram: content of a kind that is passed on as it is]",
     ];
     assert_eq!(lines, expected);
@@ -613,6 +675,69 @@ fn a_server_that_has_forgotten_the_conversation_is_greeted_anew() {
     let server = Hostile::start(forgets);
     at_address(&server).call("far__repeat", &json!({ "a": 1 })).done();
     assert_eq!(asked(&server, "initialize").len(), 2);
+    // Many say 400 to a session they do not know.
+    let unknown =
+        json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "No valid session ID" } });
+    let unknown = json!([{ "page": { "status": 400, "body": unknown.to_string() } }]);
+    let script = |answers: Value| json!({ "era": "legacy", "tools": [[tool("repeat")]], "answers": { "tools/call:repeat": answers } });
+    let server = Hostile::start(script(json!([unknown, ["echo"]])));
+    at_address(&server).call("far__repeat", &json!({ "a": 1 })).done();
+    assert_eq!(asked(&server, "initialize").len(), 2);
+    // Once for a call, whatever it says then; and not for what is about the request.
+    let server = Hostile::start(script(json!([unknown])));
+    at_address(&server).call("far__repeat", &json!({})).failed("server_refused");
+    assert_eq!((asked(&server, "initialize").len(), asked(&server, "tools/call").len()), (2, 2));
+}
+
+#[test]
+fn a_server_that_was_started_anew_is_greeted_and_listened_to_again() {
+    let script = json!({
+        "era": "legacy", "unknown_session": 400, "tools": [[tool("repeat")], [tool("repeat"), tool("other")]],
+    });
+    let first = Hostile::start(script.clone());
+    let town = at_address(&first);
+    let mut client = serve(&town);
+    assert_eq!(client.code("far__repeat"), Value::Null);
+    let address = first.address();
+    let gets = |server: &Hostile| -> Vec<Value> {
+        let heard = server.heard().into_iter().filter(|heard| heard["visit"] == "GET /mcp");
+        heard.map(|heard| heard["headers"]["mcp-session-id"].clone()).collect()
+    };
+    wait_until("it is listened to", || !gets(&first).is_empty());
+    let old = gets(&first).remove(0);
+    drop(first);
+    let mut again = None;
+    wait_until("it is there again", || {
+        again = Hostile::at(address, script.clone().into()).ok();
+        again.is_some()
+    });
+    let again = again.unwrap();
+    // Whoever listens finds out first that the conversation is over.
+    wait_until("nobody knows the conversation", || gets(&again).contains(&old));
+    assert_eq!(client.code("far__repeat"), Value::Null);
+    wait_until("it is listened to again", || gets(&again).iter().any(|session| *session != old));
+    wait_until("what it tells is heard", || {
+        again.changed();
+        client.tools().contains(&"far__other".to_owned())
+    });
+}
+
+#[test]
+fn the_time_for_a_handshake_is_for_all_of_it() {
+    let takes = |milliseconds: u64| {
+        json!([{ "wait": milliseconds }, { "result": {
+        "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "slow", "version": "1" },
+    } }])
+    };
+    let script = |milliseconds: u64| json!({ "tools": [[tool("repeat")]], "answers": { "server/discover": [["hang"]], "initialize": [takes(milliseconds)] } });
+    // A third of it is for the question that is not answered, and this is longer than the rest.
+    let late = Hostile::start(script(2_500));
+    let town = at_address(&late).set("far", "handshake_seconds", json!(3));
+    let shown = town.run(&["mcp", "show", "far", "--json"]).exits(1).json();
+    assert_eq!(shown["error"]["code"], "timed_out", "{shown}");
+    let in_time = Hostile::start(script(0));
+    let town = at_address(&in_time).set("far", "handshake_seconds", json!(6));
+    town.call("far__repeat", &json!({})).done();
 }
 
 #[test]
@@ -662,7 +787,13 @@ fn a_server_is_added_shown_pinned_and_removed() {
     bench.run(&["mcp", "add", "mine", "--", "other"]).exits(2);
     bench.run(&["mcp", "add", "open", "--", "npx", "server"]).exits(2);
     bench.run(&["mcp", "add", "open", "--", "sh", "-c", "server"]).exits(2);
+    bench.run(&["mcp", "add", "open", "--", "timeout", "5", "npx", "server"]).exits(2);
+    let told = bench.run(&["mcp", "add", "open", "--", &hostile, "--api-key", "k9J2mQ8rT4vX1b"]).exits(2);
+    assert!(told.stderr.contains("vault:NAME") && !told.stderr.contains("k9J2mQ8rT4vX1b"), "{told}");
+    bench.run(&["mcp", "add", "open", "--url", "https://mcp.example.com/mcp?api_key=k9J2mQ8rT4vX1b"]).exits(2);
     let listed = bench.run(&["mcp", "list"]).exits(0).json();
+    // Where nothing is said.
+    assert_eq!((&listed[0]["handshake_seconds"], &listed[0]["request_seconds"]), (&json!(10), &json!(30)));
     assert_eq!(
         (&listed[0]["name"], &listed[0]["command"], listed.as_array().unwrap().len()),
         (&json!("mine"), &json!(hostile), 1)
@@ -729,6 +860,134 @@ fn what_a_client_has_is_taken_over_and_points_here() {
     let names: Vec<_> = now["mcpServers"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(names, ["open", "toolgate"]);
     assert_eq!(now["mcpServers"]["toolgate"]["args"], json!(["serve", "--stdio"]));
+    // Whoever starts it as it stands there finds what was taken over, whatever else is in their environment.
+    let own = &now["mcpServers"]["toolgate"];
+    assert_eq!(own["env"], json!({ "TOOLGATE_DATA_DIR": bench.data() }));
+    let mut command = Command::new(own["command"].as_str().unwrap());
+    command.args(["mcp", "list"]).env_clear().env("HOME", bench.home()).current_dir(bench.workspace());
+    command.env("TOOLGATE_DATA_DIR", own["env"]["TOOLGATE_DATA_DIR"].as_str().unwrap());
+    assert_eq!(Ran::of(&mut command).exits(0).json().as_array().unwrap().len(), 2);
     let before: Value = serde_json::from_str(&fs::read_to_string(told["backup"].as_str().unwrap()).unwrap()).unwrap();
     assert_eq!(before, clients);
+}
+
+/// What a client's file says of a server, as `mcp import --json` tells it.
+fn imported(town: &Town, entry: Value) -> Value {
+    let file = town.bench.outside().join("theirs.json");
+    fs::write(&file, json!({ "mcpServers": { "one": entry } }).to_string()).unwrap();
+    let mut command = town.command(&["mcp", "import", file.to_str().unwrap(), "--yes", "--json"]);
+    Ran::of(command.env("FAR_TOKEN", "t0ken-of-the-operator-91")).json()["servers"][0].clone()
+}
+
+#[test]
+fn no_secret_of_a_client_is_written_down_in_the_open() {
+    let town = town().with("gone", json!({ "tools": [[tool("repeat")]] }));
+    let (bench, program) = (&town.bench, town.bin().join("hostile"));
+    let kept = || fs::read_to_string(bench.data().join("mcp_servers.yaml")).unwrap_or_default();
+    let listed = || bench.run(&["mcp", "list"]).exits(0).json()[0].clone();
+
+    let pat = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let env = json!({
+        "GITHUB_PAT": pat, "OPENAI_KEY": "sk-9fK2LmX7vT4bZrQ1", "MAIL_PASS": "hunter2", "REMARK": pat,
+        "DATABASE_URL": "postgres://me:pa55-word@db.example/x", "LOG": "info", "PAGE": "https://a.example/b",
+        "ALLOW_TOKEN": "true", "FROM": "${FAR_TOKEN}", "MIXED": "token ${env:FAR_TOKEN}!",
+    });
+    let told = imported(&town, json!({ "command": program, "env": env }));
+    assert_eq!(told["taken_over"], true, "{told}");
+    let vault = |name: &str| format!("vault:one.{name}");
+    let expected = json!({
+        "GITHUB_PAT": vault("GITHUB_PAT"), "OPENAI_KEY": vault("OPENAI_KEY"), "MAIL_PASS": vault("MAIL_PASS"),
+        "REMARK": vault("REMARK"), "DATABASE_URL": vault("DATABASE_URL"), "LOG": "info", "PAGE": "https://a.example/b",
+        "ALLOW_TOKEN": "true", "FROM": "env:FAR_TOKEN", "MIXED": vault("MIXED"),
+    });
+    assert_eq!(listed()["env"], expected);
+    for secret in [pat, "sk-9fK2", "hunter2", "pa55-word", "t0ken-of"] {
+        assert!(!kept().contains(secret), "{secret}");
+    }
+    bench.run(&["mcp", "remove", "one"]).exits(0);
+
+    // What a client would look up is looked up.
+    let server = Hostile::start(json!({ "tools": [[tool("repeat")]] }));
+    let headers = json!({ "Authorization": "Bearer ${FAR_TOKEN}" });
+    let town = town.at("unused", &server);
+    let told = imported(&town, json!({ "url": server.url(), "headers": headers }));
+    assert_eq!(told["secrets"], json!(["vault:one.Authorization"]), "{told}");
+    town.run(&["mcp", "show", "one"]).exits(0);
+    assert_eq!(server.heard()[0]["headers"]["authorization"], "Bearer t0ken-of-the-operator-91");
+    let bench = &town.bench;
+    bench.run(&["mcp", "remove", "one"]).exits(0);
+
+    // What cannot be moved out of the open stays where it is, and so does what cannot be known here.
+    let stays = |entry: Value, why: &str| {
+        let told = imported(&town, entry.clone());
+        let reason = told["why_not"].as_str().unwrap_or_default();
+        assert!(reason.contains(why), "{entry}: {told}");
+        assert!(!told.to_string().contains("k9J2mQ8rT4vX1b"), "{told}");
+        assert!(!fs::read_to_string(bench.data().join("mcp_servers.yaml")).unwrap().contains("k9J2mQ8rT4vX1b"));
+    };
+    for args in [
+        json!(["--api-key", "k9J2mQ8rT4vX1b"]),
+        json!(["--token=k9J2mQ8rT4vX1b"]),
+        json!(["-e", "GITHUB_PAT=k9J2mQ8rT4vX1b"]),
+        json!(["https://a.example/?api_key=k9J2mQ8rT4vX1b"]),
+        json!(["--header", "Authorization: Bearer k9J2mQ8rT4vX1bk9J2mQ8rT4vX1b"]),
+        json!(["postgres://me:k9J2mQ8rT4vX1b@db.example/x"]),
+        json!(["--api-key", "${FAR_TOKEN}"]),
+    ] {
+        stays(json!({ "command": program, "args": args }), "as a variable");
+    }
+    stays(json!({ "url": "https://a.example/mcp?api_key=k9J2mQ8rT4vX1b" }), "as a header");
+    let env = |value: &str| json!({ "command": program, "env": { "A": value } });
+    stays(env("${UNHEARD_OF:-k9J2mQ8rT4vX1b}"), "has a default");
+    stays(env("${input:key}"), "the client asks for");
+    stays(env("x ${UNHEARD_OF}"), "`UNHEARD_OF` is not set here");
+    stays(json!({ "command": program, "args": ["${workspaceFolder}/x"] }), "only the client knows");
+
+    // What is switched off there is here, and what is not taken over is said.
+    let told = imported(&town, json!({ "command": program, "disabled": true, "cwd": "/srv", "autoApprove": [] }));
+    assert_eq!(bench.run(&["mcp", "list"]).exits(0).json()[0]["disabled"], true);
+    let notes = told["notes"].to_string();
+    assert!(["switched off", "`cwd`", "`autoApprove`"].iter().all(|word| notes.contains(word)), "{told}");
+}
+
+#[test]
+fn a_clients_file_may_have_comments_and_points_here_when_a_person_says_so() {
+    let town = town().with("gone", json!({ "tools": [[tool("repeat")]] }));
+    let (bench, program) = (&town.bench, town.bin().join("hostile"));
+    let file = bench.outside().join("theirs.json");
+    let text = format!(
+        "// My servers.\n{{ \"servers\": {{ \"one\": {{ \"command\": \"{}\", /* quick */ \"args\": [\"// word\",], }}, }} }}\n",
+        program.display()
+    );
+    fs::write(&file, &text).unwrap();
+    let path = file.to_str().unwrap();
+    // Nobody is asked where nobody is, and what could be written there is told.
+    let ran = bench.run(&["mcp", "import", path, "--yes"]).exits(0);
+    assert!(ran.stdout.contains("\"--stdio\"") && ran.stdout.contains("--write-back"), "{ran}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(bench.run(&["mcp", "list"]).exits(0).json()[0]["args"], json!(["// word"]));
+    bench.run(&["mcp", "remove", "one"]).exits(0);
+    let ran = town.run(&["mcp", "import", path, "--yes", "--write-back"]).exits(0);
+    assert!(ran.stderr.contains("comments"), "{ran}");
+    let now: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(now["servers"]["toolgate"]["args"], json!(["serve", "--stdio", "--config", town.config()]));
+    assert_eq!(now["servers"]["one"], Value::Null);
+    assert_eq!(fs::read_to_string(bench.outside().join("theirs.json.before-toolgate")).unwrap(), text);
+
+    // At a terminal they are.
+    if Command::new("script").arg("--version").output().is_err() {
+        return toolgate_tests::skipped("`script` from util-linux is missing, so there is no terminal");
+    }
+    for (answers, points_here) in [("y\nn\n", false), ("y\ny\n", true)] {
+        bench.run(&["mcp", "remove", "one"]).exits(0);
+        fs::write(&file, &text).unwrap();
+        let line = format!("'{}' mcp import '{path}'", toolgate_tests::bin().display());
+        let mut script = Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]).current_dir(bench.workspace()).env_clear();
+        script.env("HOME", bench.home()).env("TOOLGATE_DATA_DIR", bench.data()).env("SHELL", "/bin/sh");
+        script.env("PATH", std::env::var_os("PATH").unwrap());
+        let ran = Ran::fed(&mut script, answers.as_bytes());
+        assert!(ran.stdout.contains("this would be written") && ran.stdout.contains("\"--stdio\""), "{ran}");
+        assert_eq!(fs::read_to_string(&file).unwrap() != text, points_here, "{ran}");
+    }
 }

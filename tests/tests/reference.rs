@@ -12,7 +12,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate_tests::{Bench, Ran, TOOLS, repository, skipped};
+use toolgate_tests::{Bench, Ran, TOOLS, repository, skipped, town::wait_until};
 
 /// A server, and calls of its tools in an order in which each can do something.
 #[derive(Deserialize)]
@@ -108,6 +108,8 @@ fn try_all(bench: &Bench, peers: &Path, name: &str, server: &Server) {
     bench.run(&["mcp", "pin", name, "--yes", "--config", config]).exits(0);
 
     let mut client = Client::start(bench, config);
+    // A list does not wait for long for a server that is on its way.
+    wait_until("the server is there", || client.tools().iter().any(|tool| tool.starts_with(&prefix)));
     let listed: BTreeSet<String> =
         client.tools().iter().filter_map(|tool| tool.strip_prefix(&prefix)).map(str::to_owned).collect();
     assert_eq!(listed, called, "{name}");

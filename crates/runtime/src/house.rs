@@ -1,7 +1,7 @@
 //! What the road runs through: catalog, policy, store, workspaces, clock.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,7 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Category, Digest, Fault, Files, Level, Network, ToolDef, nearest};
 use toolgate_gate::{Agent, Decision, Permit, Policy, Request, Sourced, Terrain, decide};
@@ -38,6 +38,9 @@ use crate::{
 
 /// What `~` is in a room.
 const ROOM_HOME: &str = "/home/agent";
+
+/// How long whoever wants to know what there is waits for servers, from when the last of them set out.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// What takes down more than one call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,8 +83,8 @@ pub(crate) struct House {
     pub(crate) catalog: ArcSwap<Catalog>,
     /// Counts what became of the catalog, for those who show it.
     pub(crate) changes: watch::Sender<u64>,
-    /// The servers that are being connected for the first time.
-    pub(crate) arriving: watch::Sender<BTreeSet<String>>,
+    /// The servers that are being connected for the first time, and since when.
+    pub(crate) arriving: watch::Sender<BTreeMap<String, Instant>>,
     pub(crate) config: Config,
     /// Agents within what containers are allowed, by category and level: see [`House::standing`].
     pub(crate) bound: BTreeMap<Category, BTreeMap<AgentName, BTreeMap<Level, Agent>>>,
@@ -171,14 +174,24 @@ impl House {
         origin_of(tool).filter(|origin| self.config.servers.contains_key(*origin))
     }
 
-    /// Waits until none of these servers is on its way any more, and no longer than their handshakes may take.
-    pub(crate) async fn arrived(&self, is_meant: impl Fn(&str) -> bool) {
-        let meant = self.config.servers.iter().filter(|(name, _)| is_meant(name));
-        let longest = meant.map(|(_, server)| server.value.handshake).max().unwrap_or_default();
+    /// Waits until this server is not on its way any more, and no longer than its handshake may take.
+    pub(crate) async fn arrived(&self, server: &str) {
+        let longest = self.config.servers.get(server).map(|server| server.value.handshake).unwrap_or_default();
         let mut arriving = self.arriving.subscribe();
-        let all_are_there = arriving.wait_for(|arriving| !arriving.iter().any(|name| is_meant(name)));
+        let is_there = arriving.wait_for(|arriving| !arriving.contains_key(server));
+        // Whether it came or time was up, there is nothing more to wait for.
+        let _ = tokio::time::timeout(longest, is_there).await;
+    }
+
+    /// Waits a moment for the servers that are on their way: most have come by then, and one that does not come holds up
+    /// nobody who only wants to know what there is. Who comes later is told of.
+    pub(crate) async fn most_arrived(&self) {
+        let mut arriving = self.arriving.subscribe();
+        let last = arriving.borrow().values().max().copied();
+        let Some(last) = last else { return };
+        let all_are_there = arriving.wait_for(BTreeMap::is_empty);
         // Whether they came or time was up, there is nothing more to wait for.
-        let _ = tokio::time::timeout(longest, all_are_there).await;
+        let _ = tokio::time::timeout_at(last + MOMENT, all_are_there).await;
     }
 
     /// A tool that is not there may be one of a server that is not there. Which tools that has nobody knows.

@@ -39,7 +39,7 @@ mod watched;
 mod web;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     panic::AssertUnwindSafe,
     path::PathBuf,
     pin::Pin,
@@ -51,7 +51,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{
     ActionType, AgentName, Call, CallId, DISCOVERY, Decided, Digest, Effect, Fault, Grant, Outcome, Person, Principal,
@@ -212,12 +212,12 @@ pub fn built_in_tools() -> Vec<tools::Tool> {
 #[derive(Debug)]
 pub struct Arriving {
     name: String,
-    arriving: watch::Sender<BTreeSet<String>>,
+    arriving: watch::Sender<BTreeMap<String, Instant>>,
 }
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        self.arriving.send_if_modified(|arriving| arriving.remove(&self.name));
+        self.arriving.send_if_modified(|arriving| arriving.remove(&self.name).is_some());
     }
 }
 
@@ -407,14 +407,14 @@ impl Runtime {
     /// Says that a server is being connected for the first time, until what is given is dropped.
     pub fn server_arriving(&self, name: &str) -> Arriving {
         let arriving = self.house.arriving.clone();
-        arriving.send_if_modified(|arriving| arriving.insert(name.to_owned()));
+        arriving.send_modify(|arriving| _ = arriving.insert(name.to_owned(), Instant::now()));
         Arriving { name: name.to_owned(), arriving }
     }
 
-    /// Waits until every server that is on its way has come or given up, and no longer than a handshake may take: whoever
-    /// is shown the tools right after the start is shown theirs too.
+    /// Waits until every server that is on its way has come or given up, and only a moment: whoever is shown the tools
+    /// right after the start is shown those of most servers too, and told of the others when they come.
     pub async fn servers_arrived(&self) {
-        self.house.arrived(|_| true).await;
+        self.house.most_arrived().await;
     }
 
     /// The way to a server of the config that is at an address.
@@ -492,9 +492,9 @@ impl Runtime {
     pub async fn invoke(&self, call: Call, watch: Watch) -> Outcome {
         let call = invoke::meant(&self.house, call);
         match self.house.server_of(&call.tool) {
-            Some(server) => self.house.arrived(|name| name == server).await,
+            Some(server) => self.house.arrived(server).await,
             // Whoever looks for tools is told of those that are about to come.
-            None if DISCOVERY.contains(&&*call.tool) => self.house.arrived(|_| true).await,
+            None if DISCOVERY.contains(&&*call.tool) => self.house.most_arrived().await,
             None => {}
         }
         self.house.refresh();

@@ -5,6 +5,7 @@
 
 mod commands;
 mod images;
+mod jsonc;
 mod person;
 mod problem;
 mod setup;

@@ -1,6 +1,7 @@
 //! From flags and environment to an opened runtime. The only file that reads the environment.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
@@ -57,6 +58,21 @@ impl Place {
             .or_else(|| env::home_dir().map(|home| home.join(".local/share/toolgate")))
             .map(|dir| std::path::absolute(&dir).unwrap_or(dir))
             .ok_or_else(|| Problem::usage("there is no home directory for the record; set TOOLGATE_DATA_DIR"))
+    }
+
+    /// The variables by which this program finds what it finds, as it was started now, each with a whole path.
+    pub(crate) fn in_force(&self) -> Result<BTreeMap<&'static str, PathBuf>, Problem> {
+        let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let mut found = BTreeMap::new();
+        if is_set("TOOLGATE_DATA_DIR") || is_set("XDG_DATA_HOME") {
+            found.insert("TOOLGATE_DATA_DIR", self.data_dir()?);
+        }
+        if self.config.is_none()
+            && let Some(dir) = env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty())
+        {
+            found.insert("XDG_CONFIG_HOME", PathBuf::from(dir));
+        }
+        Ok(found)
     }
 
     /// The files config is read from. The project is where the agent works.
@@ -174,6 +190,11 @@ pub(crate) fn now_ms() -> u64 {
 pub(crate) fn span(text: &str) -> Result<Duration, Problem> {
     parse_duration(text)
         .ok_or_else(|| Problem::usage(format!("`{text}` is not a time; write it as `90s`, `15m`, `2h` or `7d`")))
+}
+
+/// A variable that is text.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
 }
 
 /// The token of somebody who is not the user of this process.

@@ -125,6 +125,8 @@ impl Client {
 
     /// The tools of the server, by their own names, with the schemas of their arguments.
     fn tools(&mut self) -> BTreeMap<String, Value> {
+        // A list does not wait for long for a server that is on its way, but a call does, whatever it is of.
+        self.ask("tools/call", json!({ "name": format!("{PREFIX}nothing"), "arguments": {} }));
         let mut found = BTreeMap::new();
         let mut params = json!({});
         loop {

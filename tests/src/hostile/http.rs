@@ -6,7 +6,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
 };
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use super::{Era, Last, Listener, Out, Page, Script, Stage};
 use crate::http::{Reply, Request};
 
-/// Where sessions of the old era are named, and the one name this server gives.
+/// Where sessions of the old era are named. A server gives one name, which no other one knows.
 const SESSION: &str = "mcp-session-id";
-const SESSION_NAME: &str = "a-session-that-is-easily-guessed";
+static SERVERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A server of a script on the loopback. It takes no more visitors when the value is gone.
 pub struct Hostile {
@@ -38,6 +38,7 @@ impl Hostile {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let (stage, closing) = (Arc::new(Stage::new(script)), Arc::new(AtomicBool::new(false)));
+        stage.state().session = format!("easily-guessed-{}", SERVERS.fetch_add(1, Ordering::Relaxed));
         let (hall, door) = (stage.clone(), closing.clone());
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
@@ -102,7 +103,8 @@ fn visit(stage: &Stage, mut stream: TcpStream) -> io::Result<()> {
     if request.path != "/mcp" {
         return Reply::empty(404).write(&mut stream, false);
     }
-    let session = request.header(SESSION) == Some(SESSION_NAME);
+    let name = stage.state().session.clone();
+    let session = request.header(SESSION) == Some(&*name);
     match request.method.as_str() {
         // A stream that ended too early is taken up again: what then comes is the answer to the last request.
         "GET" if request.header("last-event-id").is_some() && stage.script.answers.contains_key("GET") => {
@@ -117,6 +119,9 @@ fn visit(stage: &Stage, mut stream: TcpStream) -> io::Result<()> {
             stage.state().listeners.push(Listener { out: Box::new(out), subscription: None });
             Ok(())
         }
+        "GET" if request.header(SESSION).is_some() && stage.script.era != Era::Modern => {
+            no_session(&request, &stage.script).write(&mut stream, false)
+        }
         "DELETE" if session => Reply::empty(200).write(&mut stream, false),
         "POST" if message["method"].is_null() || message["id"].is_null() => {
             Reply::empty(202).write(&mut stream, false)?;
@@ -126,11 +131,11 @@ fn visit(stage: &Stage, mut stream: TcpStream) -> io::Result<()> {
         "POST" => {
             let modern = stage.script.era != Era::Legacy && message["params"]["_meta"][super::VERSION].is_string();
             if !modern && !session && message["method"] != "initialize" {
-                return no_session(&request).write(&mut stream, false);
+                return no_session(&request, &stage.script).write(&mut stream, false);
             }
             stage.state().last = message["id"].clone();
             let mut out = Visit::new(stream, stage.script.events);
-            out.named = !modern;
+            out.session = Some(name).filter(|_| !modern);
             stage.take(&message, Box::new(out));
             Ok(())
         }
@@ -139,8 +144,8 @@ fn visit(stage: &Stage, mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// What a server of the old era says to who has no session of it: a client of the new one must read it.
-fn no_session(request: &Request) -> Reply {
-    let status = if request.header(SESSION).is_some() { 404 } else { 400 };
+fn no_session(request: &Request, script: &Script) -> Reply {
+    let status = if request.header(SESSION).is_some() { script.unknown_session } else { 400 };
     let error = json!({ "code": -32000, "message": "there is no such session" });
     Reply::json(status, &json!({ "jsonrpc": "2.0", "id": null, "error": error }))
 }
@@ -154,14 +159,14 @@ fn reply(page: &Page) -> Reply {
 struct Visit {
     stream: TcpStream,
     events: bool,
-    /// It names the session.
-    named: bool,
+    /// The session it names.
+    session: Option<String>,
     open: bool,
 }
 
 impl Visit {
     fn new(stream: TcpStream, events: bool) -> Self {
-        Self { stream, events, named: false, open: false }
+        Self { stream, events, session: None, open: false }
     }
 
     /// The head of an answer that ends with the connection.
@@ -170,7 +175,7 @@ impl Visit {
             return Ok(());
         }
         self.open = true;
-        let session = if self.named { format!("{SESSION}: {SESSION_NAME}\r\n") } else { String::new() };
+        let session = self.session.iter().map(|name| format!("{SESSION}: {name}\r\n")).collect::<String>();
         write!(self.stream, "HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\n{session}{more}Connection: close\r\n\r\n")?;
         self.stream.flush()
     }

@@ -62,6 +62,8 @@ pub struct Script {
     pub events: bool,
     /// What is at other paths than `/mcp`; over HTTP only.
     pub pages: BTreeMap<String, Page>,
+    /// The status for a session that is not known; over HTTP only.
+    pub unknown_session: u16,
 }
 
 impl Default for Script {
@@ -78,6 +80,7 @@ impl Default for Script {
             stays: false,
             events: false,
             pages: BTreeMap::new(),
+            unknown_session: 404,
         }
     }
 }
@@ -199,6 +202,8 @@ struct State {
     last: Value,
     listeners: Vec<Listener>,
     greeted: bool,
+    /// What it calls its one session; over HTTP only.
+    session: String,
 }
 
 /// Somebody who wants to know of changes.

@@ -79,21 +79,31 @@ pub(crate) fn listen(web: &Arc<Web>, era: Era, wanted: Value) -> Listening {
 
 /// Why a stream is not read any more.
 enum End {
-    /// The server has none.
+    /// The server has none, in this conversation.
     None,
     /// It ended, or broke.
     Over,
+    /// There is another conversation, with a stream of its own.
+    Elsewhere,
 }
 
 async fn keep(web: Weak<Web>, era: Era, wanted: Value) {
     let mut pause = SHORTEST;
+    let Some(mut begun) = web.upgrade().map(|web| web.begun()) else { return };
     loop {
         let Some(held) = web.upgrade() else { return };
         let since = Instant::now();
-        let end = read(&held, era, &wanted).await;
+        let end = tokio::select! {
+            end = read(&held, era, &wanted) => end,
+            Ok(()) = begun.changed() => End::Elsewhere,
+        };
         drop(held);
         match end {
-            End::None => return,
+            End::None if begun.changed().await.is_err() => return,
+            End::None | End::Elsewhere => {
+                pause = SHORTEST;
+                continue;
+            }
             End::Over if since.elapsed() >= WELL => pause = SHORTEST,
             End::Over => {}
         }

@@ -23,7 +23,7 @@ pub(super) const INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The number of the error for a revision a server does not speak.
 const UNSUPPORTED_VERSION: i64 = -32022;
 /// Of the time for a handshake, so much is for the question of the new era: one part of three.
-const PROBE: u32 = 3;
+pub(super) const PROBE: u32 = 3;
 
 /// How requests are written for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

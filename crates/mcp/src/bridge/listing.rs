@@ -100,7 +100,8 @@ async fn pages(link: &Link, list: &List, patience: Duration) -> Result<Vec<Value
             return Err(unusable(format!("has more than {most}")));
         }
         entries.extend(more);
-        let Some(next) = page["nextCursor"].as_str() else { return Ok(entries) };
+        // Servers that have no more to give say so by an empty cursor too.
+        let Some(next) = page["nextCursor"].as_str().filter(|next| !next.is_empty()) else { return Ok(entries) };
         if !seen.insert(next.to_owned()) {
             return Err(unusable("goes in circles".to_owned()));
         }

@@ -33,6 +33,8 @@ const QUESTION: &str = "question";
 const MISSING_CAPABILITY: i64 = -32021;
 const INVALID_REQUEST: i64 = -32600;
 const NOT_ANSWERED: i64 = -1;
+/// The number by which a server of the old era says that a person has to open an address before it does what it was asked.
+const OPEN_FIRST: i64 = -32042;
 /// The numbers for an address at which there is nothing, in the old era and in the new, and the method that gets them.
 const NO_RESOURCE: i64 = -32002;
 const INVALID_PARAMS: i64 = -32602;
@@ -71,6 +73,10 @@ impl<'a> Talk<'a> {
                 Told::Whole(answer) => return Ok(answer),
                 Told::Asks { requests, state } => {
                     let answers = self.answers(requests).await?;
+                    if self.link.greeting().era != Era::Modern {
+                        self.opened(answers.as_ref())?;
+                        continue;
+                    }
                     brought.clear();
                     brought.extend(answers.map(|answers| ("inputResponses".to_owned(), answers)));
                     // It is the server's, and means nothing here: what was not given is not given back.
@@ -98,7 +104,7 @@ impl<'a> Talk<'a> {
                     while let Some(said) = ear.heard() {
                         self.hear(said);
                     }
-                    return answer.map_err(|trouble| self.fault(method, trouble));
+                    return answer.or_else(|trouble| self.to_open(trouble)).map_err(|trouble| self.fault(method, trouble));
                 }
                 Some((query, reply)) = next(&mut open) => self.link.reply(&query, reply).await,
                 said = ear.hear() => {
@@ -193,8 +199,42 @@ impl<'a> Talk<'a> {
         Ok(Some(answers.into()))
     }
 
+    /// What a server of the old era says a person has to open first, as questions; asked once, since a person who was there
+    /// need not have come to an end there.
+    fn to_open(&self, trouble: Trouble) -> Result<Told, Trouble> {
+        match &trouble {
+            Trouble::Refused { code: OPEN_FIRST, data, .. }
+                if self.asked == 0 && self.link.greeting().era != Era::Modern =>
+            {
+                let addresses = data["elicitations"].as_array().map_or(&[][..], Vec::as_slice);
+                let named = addresses.iter().take(MOST_QUESTIONS + 1).enumerate().map(|(at, params)| {
+                    (format!("{QUESTION}{at}"), json!({ "method": "elicitation/create", "params": params }))
+                });
+                let requests: Map<String, Value> = named.collect();
+                if requests.is_empty() { Err(trouble) } else { Ok(Told::Asks { requests, state: None }) }
+            }
+            _ => Err(trouble),
+        }
+    }
+
+    /// Did the person go wherever the server wants them to? Only then is it asked again.
+    fn opened(&self, answers: Option<&Value>) -> Result<(), Fault> {
+        let mut answers = answers.and_then(Value::as_object).into_iter().flat_map(Map::values);
+        if answers.all(|answer| answer["action"] == "accept") {
+            return Ok(());
+        }
+        let message =
+            format!("server `{}` needs somebody to open an address first, and nobody did", self.server.name());
+        Err(Fault::refused("not_opened", message, "Make the call again when somebody is there to open it."))
+    }
+
     fn fault(&self, method: &str, trouble: Trouble) -> Fault {
         match &trouble {
+            Trouble::Refused { code: OPEN_FIRST, message, .. } => {
+                let message =
+                    format!("server `{}` waits for what is to be done at an address: {message}", self.server.name());
+                Fault::failed("not_opened", message, "Make the call again when the person has done it there.")
+            }
             Trouble::Refused { code: MISSING_CAPABILITY, data, .. } => self.lacks(data),
             Trouble::Refused { code: NO_RESOURCE | INVALID_PARAMS, message, .. } if method == READ => {
                 let message = format!("server `{}` has nothing at this address: {message}", self.server.name());

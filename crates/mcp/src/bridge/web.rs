@@ -14,6 +14,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use tokio::{
     runtime::Handle,
+    sync::watch,
     time::{sleep, timeout},
 };
 use toolgate_contract::Fault;
@@ -24,7 +25,7 @@ use super::{
     calls::Calls,
     ears::Ears,
     events::Events,
-    handshake::{Era, Greeting, MODERN, hello, legacy, modern, says_modern, speaks_modern},
+    handshake::{Era, Greeting, MODERN, PROBE, hello, legacy, modern, says_modern, speaks_modern},
     link::listening,
     mailbox::Mouth,
     peer::{MOST_LINE, Query, Said, Trouble, answer_in, remark_in, reply, step_in},
@@ -46,6 +47,8 @@ pub(crate) struct Web {
     next: AtomicU64,
     /// What a server of the old era calls our conversation.
     session: Mutex<Option<String>>,
+    /// How often a conversation of the old era was begun.
+    begun: watch::Sender<u64>,
     patience: Duration,
     /// What a server of the old era may ask for.
     can: Value,
@@ -63,6 +66,7 @@ impl Web {
             line,
             next: AtomicU64::new(1),
             session: Mutex::default(),
+            begun: watch::Sender::new(0),
             patience,
             can,
             ears: Ears::default(),
@@ -79,6 +83,11 @@ impl Web {
         &self.ears
     }
 
+    /// Changes whenever the conversation is another one.
+    pub(super) fn begun(&self) -> watch::Receiver<u64> {
+        self.begun.subscribe()
+    }
+
     /// A stream of what it tells by itself, of which it is said in the stateless era what is wanted.
     pub(super) async fn stream(&self, era: Era, wanted: &Value) -> Result<Streamed, Fault> {
         let mut headers = self.headers(era);
@@ -92,30 +101,51 @@ impl Web {
         self.line.post(headers, request.to_string().into_bytes(), FOR_EVER).await
     }
 
-    /// Finds out how to speak to it.
+    /// Finds out how to speak to it. All that is asked for this is asked within the time for it.
     pub(crate) async fn greet(self: &Arc<Self>) -> Result<Greeting, Trouble> {
-        let discover = || {
-            let params = Era::Modern.params(Map::new(), &json!({}));
-            timeout(self.patience, self.send(Era::Modern, "server/discover", params, &[], None))
+        let greeted = async {
+            if let Ok(told) = timeout(self.patience / PROBE, self.discover()).await
+                && let Some(greeting) = told?
+            {
+                return Ok(greeting);
+            }
+            match self.initialize().await {
+                // One that is of the new era only, and took its time, knows what it was asked before.
+                Err(refused @ Trouble::Refused { .. }) => self.discover().await?.ok_or(refused),
+                greeted => greeted,
+            }
         };
-        let told = match discover().await {
-            Ok(Err(trouble)) if says_modern(&trouble) => discover().await,
+        timeout(self.patience, greeted).await.unwrap_or(Err(Trouble::TimedOut(self.patience)))
+    }
+
+    /// Asks what only a server of the new era can answer, again where it says that it could; none where it is not.
+    async fn discover(self: &Arc<Self>) -> Result<Option<Greeting>, Trouble> {
+        let ask = || {
+            let params = Era::Modern.params(Map::new(), &json!({}));
+            self.send(Era::Modern, "server/discover", params, &[], None)
+        };
+        let told = match ask().await.answer {
+            Err(trouble) if says_modern(&trouble) => ask().await.answer,
             told => told,
         };
         match told {
-            Ok(Ok(told)) if speaks_modern(&told) => Ok(modern(&told)),
+            Ok(told) if speaks_modern(&told) => Ok(Some(modern(&told))),
             // Nobody is there, or nobody may be asked: another question is no help.
-            Ok(Err(trouble @ Trouble::Failed(_))) => Err(trouble),
-            Ok(_) | Err(_) => self.initialize().await,
+            Err(trouble @ Trouble::Failed(_)) => Err(trouble),
+            Ok(_) | Err(_) => Ok(None),
         }
     }
 
     async fn initialize(self: &Arc<Self>) -> Result<Greeting, Trouble> {
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let asked = self.send(Era::Legacy(""), "initialize", hello(&self.can), &[], None);
-        let told = timeout(self.patience, asked).await.unwrap_or(Err(Trouble::TimedOut(self.patience)))?;
+        let told = match timeout(self.patience, asked).await {
+            Ok(sent) => sent.answer?,
+            Err(_) => return Err(Trouble::TimedOut(self.patience)),
+        };
         let greeting = legacy(&told)?;
         self.tell(greeting.era, json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        self.begun.send_modify(|count| *count += 1);
         Ok(greeting)
     }
 
@@ -131,18 +161,23 @@ impl Web {
         steps: Option<Mouth>,
     ) -> Result<Value, Trouble> {
         let whole = async {
-            match self.send(era, method, params.clone(), mirrored, steps.clone()).await {
-                Err(Trouble::Gone) if era != Era::Modern => {
-                    self.initialize().await?;
-                    self.send(era, method, params, mirrored, steps).await
-                }
-                answer => answer,
+            let sent = self.send(era, method, params.clone(), mirrored, steps.clone()).await;
+            let Some(forgotten) = sent.forgotten else { return sent.answer };
+            // Somebody else's call may have found out before.
+            if self.session() == Some(forgotten) {
+                self.initialize().await?;
             }
+            self.send(era, method, params, mirrored, steps).await.answer
         };
         timeout(patience, whole).await.unwrap_or(Err(Trouble::TimedOut(patience)))
     }
 
-    /// One request, and its answer.
+    /// What a server of the old era calls our conversation now.
+    fn session(&self) -> Option<String> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// One request, and what came of it.
     async fn send(
         self: &Arc<Self>,
         era: Era,
@@ -150,13 +185,14 @@ impl Web {
         mut params: Map<String, Value>,
         mirrored: &[Repeated],
         steps: Option<Mouth>,
-    ) -> Result<Value, Trouble> {
+    ) -> Sent {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         if steps.is_some() {
             let meta = params.entry("_meta").or_insert_with(|| json!({}));
             meta["progressToken"] = json!(id);
         }
-        let mut headers = self.headers(era);
+        let session = self.session().filter(|_| era != Era::Modern);
+        let mut headers = headers(era, session.clone());
         if era == Era::Modern {
             headers.push(("Mcp-Method".to_owned(), method.to_owned()));
             // What is read is named by its address.
@@ -170,43 +206,26 @@ impl Web {
         }
         let mut asked = Asked { web: self, era, id, answered: false };
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        let reply =
-            self.line.post(headers, request.to_string().into_bytes(), FOR_EVER).await.map_err(Trouble::Failed)?;
-        let answer = self.read(era, reply, id, steps.as_ref()).await;
+        let reply = match self.line.post(headers, request.to_string().into_bytes(), FOR_EVER).await {
+            Ok(reply) => reply,
+            Err(fault) => return Sent { answer: Err(Trouble::Failed(fault)), forgotten: None },
+        };
+        let status = reply.status();
+        let read = self.read(era, reply, id, steps.as_ref()).await;
         asked.answered = true;
-        answer
+        // The protocol has 404 for a conversation that is not known, and many servers say 400. One of those that says whose
+        // answer it is is about the request.
+        let is_forgotten = status == 404 || (status == 400 && !read.is_ours);
+        Sent { answer: read.answer, forgotten: session.filter(|_| is_forgotten) }
     }
 
     /// What every request says of itself.
     fn headers(&self, era: Era) -> Vec<(String, String)> {
-        let version = match era {
-            Era::Modern => Some(MODERN),
-            // Nothing is agreed on before the server was greeted.
-            Era::Legacy("") => None,
-            Era::Legacy(version) => Some(version),
-        };
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let said = [
-            Some(("Content-Type", "application/json".to_owned())),
-            Some(("Accept", "application/json, text/event-stream".to_owned())),
-            version.map(|version| ("MCP-Protocol-Version", version.to_owned())),
-            session.filter(|_| era != Era::Modern).map(|session| ("Mcp-Session-Id", session)),
-        ];
-        said.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect()
+        headers(era, self.session().filter(|_| era != Era::Modern))
     }
 
-    async fn read(
-        self: &Arc<Self>,
-        era: Era,
-        mut reply: Streamed,
-        id: u64,
-        steps: Option<&Mouth>,
-    ) -> Result<Value, Trouble> {
+    async fn read(self: &Arc<Self>, era: Era, mut reply: Streamed, id: u64, steps: Option<&Mouth>) -> Read {
         let status = reply.status();
-        let has_session = self.session.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        if status == 404 && has_session && era != Era::Modern {
-            return Err(Trouble::Gone);
-        }
         if era == Era::Legacy("")
             && let Some(session) = reply.header("mcp-session-id").filter(|session| is_session(session))
         {
@@ -214,21 +233,25 @@ impl Web {
         }
         let kind = reply.header("content-type").unwrap_or_default().to_ascii_lowercase();
         if kind.starts_with("text/event-stream") {
-            return self.read_events(era, reply, id, steps).await;
+            return Read { answer: self.read_events(era, reply, id, steps).await, is_ours: true };
         }
         let mut body = Vec::new();
-        while let Some(piece) = reply.piece().await.map_err(Trouble::Failed)? {
-            body.extend_from_slice(&piece);
+        loop {
+            match reply.piece().await {
+                Ok(Some(piece)) => body.extend_from_slice(&piece),
+                Ok(None) => break,
+                Err(fault) => return Read { answer: Err(Trouble::Failed(fault)), is_ours: false },
+            }
         }
         let message = strict::read(&body, &LIMITS);
-        match message {
-            Ok(Value::Object(fields)) if fields.get("id") == Some(&json!(id)) || fields.contains_key("error") => {
-                answer_in(fields)
-            }
+        let is_ours = message.as_ref().is_ok_and(|message| message["id"] == json!(id));
+        let answer = match message {
+            Ok(Value::Object(fields)) if is_ours || fields.contains_key("error") => answer_in(fields),
             _ if !(200..300).contains(&status) => Err(Trouble::Unusable(format!("its status is {status}"))),
             Ok(_) => Err(Trouble::Unusable("it answers something else than what it was asked".to_owned())),
             Err(fault) => Err(Trouble::Unusable(fault.to_string())),
-        }
+        };
+        Read { answer, is_ours }
     }
 
     /// Reads messages until the answer is among them. A stream of the old era that ends before is taken up again where it
@@ -319,6 +342,37 @@ impl Web {
             tracing::debug!(%fault, "a server could not be told something");
         }
     }
+}
+
+/// What came of a request.
+struct Sent {
+    answer: Result<Value, Trouble>,
+    /// The conversation it was in, where the server seems not to know that one any more.
+    forgotten: Option<String>,
+}
+
+/// What was read in reply to a request.
+struct Read {
+    answer: Result<Value, Trouble>,
+    /// It says that it is the answer to this request.
+    is_ours: bool,
+}
+
+/// What a request in this conversation says of itself.
+fn headers(era: Era, session: Option<String>) -> Vec<(String, String)> {
+    let version = match era {
+        Era::Modern => Some(MODERN),
+        // Nothing is agreed on before the server was greeted.
+        Era::Legacy("") => None,
+        Era::Legacy(version) => Some(version),
+    };
+    let said = [
+        Some(("Content-Type", "application/json".to_owned())),
+        Some(("Accept", "application/json, text/event-stream".to_owned())),
+        version.map(|version| ("MCP-Protocol-Version", version.to_owned())),
+        session.map(|session| ("Mcp-Session-Id", session)),
+    ];
+    said.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// What a server says on the way to the answer of request `id`.

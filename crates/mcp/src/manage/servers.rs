@@ -83,7 +83,10 @@ const NOT_TOLD: &str = "[not told]";
 fn words(args: &[String]) -> Vec<String> {
     let is_secret = |name: &str, value: &str| looks_secret(&name.replace('-', "_"), value);
     let word = |(at, word): (usize, &String)| {
-        let before = at.checked_sub(1).and_then(|before| args.get(before)).filter(|before| before.starts_with('-'));
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| args.get(before))
+            .filter(|before| before.starts_with('-') && !before.contains('='));
         match word.split_once('=') {
             Some((name, value)) if is_secret(name, value) => format!("{name}={NOT_TOLD}"),
             None if before.is_some_and(|before| is_secret(before, word)) => NOT_TOLD.to_owned(),

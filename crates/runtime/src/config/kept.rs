@@ -115,16 +115,25 @@ pub fn remove_connection(data_dir: &Path, name: &str) -> Result<(), Vec<ConfigEr
     CONNECTIONS.change(data_dir, check_connections, |known| drop(known.remove(name)))
 }
 
+/// A server that is written on the command line. What it names in the open goes no further: a file of ours would keep it.
+fn new_server(name: &str, server: &Value) -> Checked<Server> {
+    let (new, notes) = check_servers(SERVERS.page(name, server))?;
+    match new.values().find_map(|server| servers::in_the_open(&server.value)) {
+        Some((message, remedy)) => Err(vec![ConfigError::whole("the command line", message, remedy)]),
+        None => Ok((new, notes)),
+    }
+}
+
 /// Checks a server, written as in a config, and adds nothing.
 pub fn check_server(name: &str, server: &Value) -> Result<(Server, Vec<Note>), Vec<ConfigError>> {
-    let (mut known, notes) = check_servers(SERVERS.page(name, server))?;
+    let (mut known, notes) = new_server(name, server)?;
     let missing = || vec![ConfigError::whole("the command line", "no server is named", "Name one.")];
     Ok((known.remove(name).ok_or_else(missing)?.value, notes))
 }
 
 /// Adds a server, written as in a config, as [`add_connection`] does.
 pub fn add_server(data_dir: &Path, name: &str, server: &Value) -> Result<Vec<Note>, Vec<ConfigError>> {
-    let (mut new, notes) = check_servers(SERVERS.page(name, server))?;
+    let (mut new, notes) = new_server(name, server)?;
     SERVERS.change(data_dir, check_servers, |known| known.append(&mut new))?;
     Ok(notes)
 }

@@ -23,6 +23,7 @@ mod file;
 mod findings;
 mod flow;
 mod kept;
+mod launch;
 mod load;
 mod merge;
 mod people;
@@ -80,7 +81,7 @@ pub use recipe::{Install, Recipe};
 pub use rooms::RoomSettings;
 pub(crate) use rules::Example;
 pub use rules::{PolicyTest, read_tests};
-pub use servers::{Access, Address, MayAsk, Offers, Program, Reached, Server, looks_secret};
+pub use servers::{Access, Address, MayAsk, Offers, Program, Reached, Server, looks_secret, says_secret};
 
 /// The name of a project's file. No tool may write a file of this name at the root of a workspace.
 pub const PROJECT_FILE: &str = "toolgate.yaml";

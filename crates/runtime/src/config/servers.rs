@@ -13,13 +13,14 @@ use std::{
 use serde::Serialize;
 use toolgate_contract::SafetyClass;
 use toolgate_gate::Sourced;
-use toolgate_guard::url::WebUrl;
+use toolgate_guard::{secrets, url::WebUrl};
 
 use super::{
     check::{Check, entries},
     connections::{self, Word},
     file::{ServerFile, ServerToolFile},
     findings::{Findings, Said},
+    launch::pinned,
     load::{At, Entries, Mark},
     rooms,
     tighten::refuse,
@@ -518,6 +519,10 @@ fn check_program(cx: &mut Check<'_>, file: &ServerFile, command: &At<String>) ->
         cx.error(mark, wrong.why, wrong.remedy);
         return None;
     }
+    let plain: Vec<&str> = args.iter().map(|word| &*word.value).collect();
+    if let Some(word) = secret_word(&plain).and_then(|at| args.get(at)) {
+        cx.note(word.mark, WORD_IN_THE_OPEN);
+    }
     let env: Option<BTreeMap<_, _>> = entries(&file.env).map(|(name, value)| variable(cx, name, value)).collect();
     let hosts = file.allowed_hosts.as_deref().map(|hosts| cx.hosts(hosts, Port::Optional)).unwrap_or_default();
     let visible = file.visible.as_deref().map(|dirs| rooms::seen(cx, dirs)).unwrap_or_default();
@@ -621,11 +626,77 @@ fn variable(cx: &mut Check<'_>, name: &At<String>, value: &At<String>) -> Option
 
 /// Is a variable of this name with this value most likely a credential? Short words such as `true` or a path are none.
 pub fn looks_secret(name: &str, value: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    let speaks = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "PRIVATE_KEY", "ACCESS_KEY"];
     let is_plain = value.len() < 8 || value.starts_with(['/', '.']) || value.contains(' ');
-    speaks.iter().any(|word| name.contains(word)) && !is_plain
+    // A key may be one of a table, and then its value is a word.
+    let is_named = tells_secret(name) || (says_secret(name) && value.contains(|c: char| c.is_ascii_digit()));
+    (is_named && !is_plain) || holds_secret(&format!("{name}={value}"))
 }
+
+/// May what has this name be a credential?
+pub fn says_secret(name: &str) -> bool {
+    tells_secret(name) || (says(name, &["KEY", "PAT"]) && !says(name, &["PUBLIC"]))
+}
+
+/// Is what has this name a credential?
+fn tells_secret(name: &str) -> bool {
+    const ANYWHERE: &str = "TOKEN SECRET PASSWORD PASSWD PASSPHRASE CREDENTIAL API_KEY APIKEY PRIVATE_KEY ACCESS_KEY";
+    let plain = name.to_ascii_uppercase().replace(['-', '.'], "_");
+    ANYWHERE.split(' ').any(|word| plain.contains(word)) || says(name, &["PASS", "PWD", "DSN"])
+}
+
+/// Is one of these among the words of a name?
+fn says(name: &str, words: &[&str]) -> bool {
+    name.to_ascii_uppercase().split(['_', '-', '.']).any(|part| words.contains(&part))
+}
+
+/// Is there a credential in it that is one by its form, or an address with a password?
+fn holds_secret(text: &str) -> bool {
+    let has_password = text.split_once("://").is_some_and(|(_, rest)| {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let password = host.rsplit_once('@').and_then(|(who, _)| who.split_once(':'));
+        password.is_some_and(|(_, password)| !password.is_empty())
+    });
+    // What is only random may be the name of something.
+    has_password || secrets::find(text).iter().any(|found| found.rule != "random_token")
+}
+
+/// The first of a program's words that is most likely a credential.
+fn secret_word(args: &[impl AsRef<str>]) -> Option<usize> {
+    let is_secret = |at: &usize| {
+        let word = args.get(*at).map(AsRef::as_ref).unwrap_or_default();
+        let before = at.checked_sub(1).and_then(|before| args.get(before)).map(AsRef::as_ref);
+        let option = before.filter(|before| before.starts_with('-') && !before.contains('=') && !word.starts_with('-'));
+        let named = [option.map(|option| (option, word)), word.split_once('=')];
+        named.into_iter().flatten().any(|(name, value)| looks_secret(name.trim_start_matches('-'), value))
+            || holds_secret(word)
+            || has_secret_query(word)
+    };
+    (0..args.len()).find(is_secret)
+}
+
+fn has_secret_query(url: &str) -> bool {
+    let query = url.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
+    let mut pairs = query.into_iter().flat_map(|(_, query)| query.split('&')).filter_map(|pair| pair.split_once('='));
+    pairs.any(|(name, value)| looks_secret(name, value))
+}
+
+/// What stands in a server's entry where everybody reads it and is most likely a credential, and what to do.
+pub(super) fn in_the_open(server: &Server) -> Option<(&'static str, &'static str)> {
+    match &server.reached {
+        Reached::Program(program) => secret_word(&program.args).map(|_| (WORD_IN_THE_OPEN, AS_VARIABLE)),
+        Reached::Address(Address { url, .. }) => {
+            (has_secret_query(url) || holds_secret(url)).then_some((ADDRESS_IN_THE_OPEN, AS_HEADER))
+        }
+    }
+}
+
+const WORD_IN_THE_OPEN: &str =
+    "one of its words is a credential, and whoever reads the config or the list of processes has it";
+const AS_VARIABLE: &str = "Run `toolgate secrets set NAME`, and give it to the program as a variable, with `vault:NAME` under \
+                           `env`, in the place of the word.";
+const ADDRESS_IN_THE_OPEN: &str = "there is a credential in its address, and whoever reads the config or a log has it";
+const AS_HEADER: &str = "Run `toolgate secrets set NAME`, and send it as a header, with `vault:NAME` under `headers`, in the \
+                         place of what the address has.";
 
 // ---- addresses ----
 
@@ -665,6 +736,9 @@ fn check_address(cx: &mut Check<'_>, file: &ServerFile, url: &At<String>) -> Opt
     if let Some(connection) = file.connection.as_ref().filter(|_| !headers.is_empty()) {
         cx.error(connection.mark, "credentials come from a `connection` or from `headers`", "Keep one of the two.");
         return None;
+    }
+    if has_secret_query(&url.value) || holds_secret(&url.value) {
+        cx.note(url.mark, ADDRESS_IN_THE_OPEN);
     }
     if connections::is_open(&address) && !(headers.is_empty() && file.connection.is_none()) {
         cx.note(url.mark, "the credentials of this server are sent in the open: its address is not `https`");
@@ -710,235 +784,35 @@ fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S:
     serializer.serialize_u64(time.as_secs())
 }
 
-// ---- packages ----
-
-/// A word of a command that leaves open what runs.
-#[derive(Debug, PartialEq, Eq)]
-struct Unpinned {
-    word: usize,
-    why: String,
-    remedy: &'static str,
-}
-
-const NPM: &str = "Write the package with its exact version, such as `@scope/server@1.2.3`.";
-const PYPI: &str = "Write the package with its exact version, such as `mcp-server-git==1.2.3`.";
-const IMAGE: &str = "Write the image with its digest, as `name@sha256:...`, or with the tag of one version.";
-
-/// Does this command say what runs, to the version? What fetches a package by name runs whatever bears that name today.
-fn pinned(words: &[&str]) -> Result<(), Unpinned> {
-    let program = words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
-    let second = words.get(1).copied().unwrap_or_default();
-    match (program, second) {
-        ("env" | "sudo" | "nohup" | "xargs", _) => Err(Unpinned {
-            word: 0,
-            why: format!("`{program}` hides what is started"),
-            remedy: "Write the program itself; variables go under `env`.",
-        }),
-        ("sh" | "bash" | "dash" | "zsh" | "fish" | "ksh", _) => match words.iter().position(|word| is_script(word)) {
-            Some(word) => Err(Unpinned {
-                word,
-                why: format!("a script for `{program}` hides what is started"),
-                remedy: "Write the program and its words themselves, or a script that is a file.",
-            }),
-            None => Ok(()),
-        },
-        ("npx" | "bunx" | "pnpx", _) => package(words, 1, &["-p", "--package"], is_exact_npm, NPM),
-        ("npm", "exec" | "x") | ("pnpm" | "yarn", "dlx") | ("bun", "x") => {
-            package(words, 2, &["-p", "--package"], is_exact_npm, NPM)
-        }
-        ("uvx", _) => package(words, 1, &["--from", "--with"], is_exact_pypi, PYPI),
-        ("uv", "tool") => package(words, 3, &["--from", "--with"], is_exact_pypi, PYPI),
-        ("pipx", "run") => package(words, 2, &["--spec"], is_exact_pypi, PYPI),
-        ("docker" | "podman" | "nerdctl", "run") => package(words, 2, &[], is_exact_image, IMAGE),
-        ("deno", _) => match words.iter().position(is_open_specifier) {
-            Some(word) => Err(open_package(words, word, NPM)),
-            None => Ok(()),
-        },
-        _ => Ok(()),
-    }
-}
-
-/// A word of options that has a `c` in it: the next one is a script.
-fn is_script(word: &str) -> bool {
-    word.strip_prefix('-').is_some_and(|rest| !rest.starts_with('-') && rest.contains('c')) || word == "--command"
-}
-
-/// Every package that is named must be exact: those after one of the `named` options, and where there is no such option
-/// the first word that is none. A word of an option nobody knows could be taken for it, and then it is refused.
-fn package(
-    words: &[&str],
-    from: usize,
-    named: &[&str],
-    is_exact: fn(&str) -> bool,
-    remedy: &'static str,
-) -> Result<(), Unpinned> {
-    let (mut at, mut is_named) = (from, false);
-    while let Some(word) = words.get(at) {
-        let (option, value) = match word.split_once('=') {
-            Some((option, value)) if word.starts_with('-') => (option, Some(value)),
-            _ => (*word, None),
-        };
-        if matches!(option, "-c" | "--call") {
-            return Err(Unpinned { word: at, why: "a script hides what is started".into(), remedy });
-        }
-        if named.contains(&option) {
-            is_named |= !matches!(option, "--with");
-            let value = value.or_else(|| words.get(at + 1).copied()).unwrap_or_default();
-            if !is_exact(value) {
-                return Err(open_package(words, at, remedy));
-            }
-            at += if word.contains('=') { 1 } else { 2 };
-            continue;
-        }
-        if word.starts_with('-') && *word != "--" {
-            at += 1 + usize::from(has_value(option, value));
-            continue;
-        }
-        if *word == "--" {
-            at += 1;
-            continue;
-        }
-        return if is_named || is_exact(word) { Ok(()) } else { Err(open_package(words, at, remedy)) };
-    }
-    Err(Unpinned { word: 0, why: "no package is named".into(), remedy })
-}
-
-/// Options of those programs whose value is the next word.
-fn has_value(option: &str, value: Option<&str>) -> bool {
-    const VALUED: [&str; 14] = [
-        "-e",
-        "--env",
-        "-v",
-        "--volume",
-        "--mount",
-        "--name",
-        "--network",
-        "-w",
-        "--workdir",
-        "-u",
-        "--user",
-        "--python",
-        "--registry",
-        "--index-url",
-    ];
-    value.is_none() && VALUED.contains(&option)
-}
-
-fn open_package(words: &[&str], word: usize, remedy: &'static str) -> Unpinned {
-    let shown = words.get(word).copied().unwrap_or_default();
-    Unpinned { word, why: format!("`{shown}` is whatever bears that name when it starts"), remedy }
-}
-
-fn is_file(name: &str) -> bool {
-    name.starts_with('/') || name.starts_with("./") || name.starts_with("../")
-}
-
-/// `name@1.2.3`, `@scope/name@1.2.3`, or a file of this machine.
-fn is_exact_npm(name: &str) -> bool {
-    let version = name.rsplit_once('@').filter(|(name, _)| !name.is_empty()).map(|(_, version)| version);
-    is_file(name) || version.is_some_and(is_exact_version)
-}
-
-/// `name==1.2.3`, `name[extra]==1.2.3`, `name@1.2.3`, or a file of this machine.
-fn is_exact_pypi(name: &str) -> bool {
-    let version = name.split_once("==").or_else(|| name.rsplit_once('@')).filter(|(name, _)| !name.is_empty());
-    is_file(name) || version.is_some_and(|(_, version)| is_exact_version(version))
-}
-
-/// `name@sha256:...`, or `name:1.2.3`.
-fn is_exact_image(name: &str) -> bool {
-    if let Some((_, digest)) = name.split_once('@') {
-        let digits = digest.strip_prefix("sha256:").unwrap_or_default();
-        return digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    }
-    let last = name.rsplit('/').next().unwrap_or_default();
-    last.split_once(':').is_some_and(|(name, tag)| !name.is_empty() && is_exact_version(tag.trim_start_matches('v')))
-}
-
-fn is_open_specifier(word: &&str) -> bool {
-    let name = word.strip_prefix("npm:").or_else(|| word.strip_prefix("jsr:"));
-    name.is_some_and(|name| !is_exact_npm(name.trim_start_matches('/')))
-}
-
-/// Numbers with dots, at least two of them, and perhaps what comes before or after a release. No range and no tag.
-fn is_exact_version(version: &str) -> bool {
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
-    let (numbers, rest) = version.split_at(end);
-    let parts: Vec<&str> = numbers.split('.').collect();
-    let is_number = |part: &&str| !part.is_empty() && part.len() <= 12;
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
-    let is_rest =
-        rest.is_empty() || (rest.len() <= 64 && rest.chars().all(fits) && !rest.split('.').any(|part| part == "x"));
-    (2..=5).contains(&parts.len()) && parts.iter().all(is_number) && is_rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The word that leaves open what runs; none where nothing does.
-    #[track_caller]
-    fn check(command: &str, expected: Option<usize>) {
-        let words: Vec<&str> = command.split(' ').collect();
-        assert_eq!(pinned(&words).err().map(|wrong| wrong.word), expected, "{command}");
-    }
-
     #[test]
-    fn what_fetches_a_package_names_its_exact_version() {
-        for exact in [
-            "npx -y @modelcontextprotocol/server-everything@2026.8.31 stdio",
-            "/usr/bin/npx --yes some-server@1.2.3-beta.1",
-            "npx -p some-server@1.2.3 some-server",
-            "npx --package=some-server@1.2.3 -- some-server",
-            "npm exec some-server@1.2.3",
-            "pnpm dlx some-server@1.2.3",
-            "bun x some-server@1.2.3",
-            "npx ./server",
-            "uvx mcp-server-git==2026.10.19 --repository .",
-            "uvx --from mcp-server-git==1.2.3 --with extra==1.0 mcp-server-git",
-            "uvx mcp-server-git@1.2.3",
-            "uv tool run mcp-server-git==1.2.3",
-            "pipx run --spec mcp-server-time==1.2 mcp-server-time",
-            "docker run -i --rm -e TOKEN ghcr.io/x/server:1.2.3",
-            "docker run --rm -i x/server@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-            "deno run -A npm:some-server@1.2.3",
-            "node server.js",
-            "python3 -m server",
-            "bash server.sh",
-            "my-server",
+    fn a_credential_is_known_by_its_name_or_by_its_form() {
+        let pat = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+        for (name, value) in [
+            ("GITHUB_PAT", pat),
+            ("REMARK", pat),
+            ("API_KEY", "abcdefghijkl"),
+            ("OPENAI_KEY", "sk-9fK2LmX7vT4bZrQ1"),
+            ("MAIL_PASS", "correct-horse"),
+            ("api-key", "k9J2mQ8rT4vX"),
+            ("SENTRY_DSN", "https://k9J2mQ8r@errors.example/1"),
+            ("DATABASE_URL", "postgres://me:pa55-word@db.example/x"),
         ] {
-            check(exact, None);
+            assert!(looks_secret(name, value), "{name}={value}");
         }
-        for (open, word) in [
-            ("npx -y some-server", 2),
-            ("npx some-server@latest", 1),
-            ("npx some-server@^1.2.3", 1),
-            ("npx some-server@1", 1),
-            ("npx some-server@1.x.x", 1),
-            ("npx @scope/server", 1),
-            ("npx -p some-server some-server@1.2.3", 1),
-            ("npx -y", 0),
-            ("npx -c some-server", 1),
-            ("npm exec -- some-server", 3),
-            ("npm x some-server@next", 2),
-            ("yarn dlx some-server", 2),
-            ("/opt/node/bin/npx some-server", 1),
-            ("uvx mcp-server-git", 1),
-            ("uvx mcp-server-git>=1.2.3", 1),
-            ("uvx --from git+https://example.com/x mcp-server-git==1.2.3", 1),
-            ("uvx --with extra mcp-server-git==1.2.3", 1),
-            ("pipx run mcp-server-time", 2),
-            ("docker run -i --rm x/server", 4),
-            ("docker run x/server:latest", 2),
-            ("podman run x/server:stable", 2),
-            ("deno run -A npm:some-server", 3),
-            ("deno run jsr:@scope/server", 2),
-            ("sh -c npx", 1),
-            ("bash -lc npx", 1),
-            ("env A=b npx some-server@1.2.3", 0),
-            ("sudo server", 0),
+        for (name, value) in [
+            ("ALLOW_TOKEN", "true"),
+            ("TOKEN_FILE", "/run/token-of-the-day"),
+            ("SORT_KEY", "created_at"),
+            ("PUBLIC_KEY", "k9J2mQ8rT4vX"),
+            ("PATTERN", "path/to/k9J2mQ8r"),
+            ("PAGE", "https://me@a.example/b?c=d"),
+            ("LOG", "info,toolgate=debug"),
         ] {
-            check(open, Some(word));
+            assert!(!looks_secret(name, value), "{name}={value}");
         }
     }
 

@@ -2,9 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{IsTerminal, Write as _, stdin},
-    path::{Path, PathBuf},
+    io::{IsTerminal, stdin},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -12,16 +11,13 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use toolgate_contract::{Digest, Fault, nearest};
 use toolgate_gate::Sourced;
-use toolgate_guard::json as strict;
 use toolgate_mcp::bridge::Bridge;
 use toolgate_runtime::{
-    config::{self, Config, Reached, Server, looks_secret},
+    config::{self, Config, Reached, Server},
     definitions::{Definitions, Listed, Shown},
-    secrets::{Secret, SecretRef, Vault},
 };
-use zeroize::Zeroizing;
 
-use super::{call, pins};
+use super::{mcp_import::Import, pins};
 use crate::{
     problem::Problem,
     setup::{self, Place},
@@ -93,7 +89,8 @@ enum Command {
     },
     /// Take over the servers a client has in its config
     ///
-    /// What would be started is shown first. Values that look like secrets go into the vault.
+    /// What would be started is shown first. Values that look like secrets go into the vault; a server that has one among its
+    /// words or in its address stays where it is.
     Import(Import),
 }
 
@@ -130,21 +127,6 @@ struct Add {
     visible: Vec<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-struct Import {
-    /// A client's file with `mcpServers` (or `servers`) in it
-    file: PathBuf,
-    /// Take over without being asked
-    #[arg(long)]
-    yes: bool,
-    /// Put one entry that points here in the place of those that were taken over; the file as it was is kept beside it
-    #[arg(long)]
-    write_back: bool,
-    /// Print JSON, also on a terminal
-    #[arg(long)]
-    json: bool,
-}
-
 impl Mcp {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode, Problem> {
         match self.command {
@@ -159,7 +141,7 @@ impl Mcp {
     }
 }
 
-fn known(place: &Place) -> Result<Config, Problem> {
+pub(super) fn known(place: &Place) -> Result<Config, Problem> {
     Ok(Config::load(&place.sources("default", None)?)?)
 }
 
@@ -330,7 +312,7 @@ fn told(problem: &Problem) -> Value {
 }
 
 /// What a server is, and what it can do to this machine and to whoever calls.
-fn about(server: &Server) -> String {
+pub(super) fn about(server: &Server) -> String {
     let asks: Vec<&str> = server.may_ask.iter().map(|ask| ask.as_str()).collect();
     let asks = if asks.is_empty() { "nothing".to_owned() } else { asks.join(", ") };
     let taken: Vec<&str> = server.offers.iter().map(|offer| offer.as_str()).collect();
@@ -442,7 +424,7 @@ fn pin(place: &Place, name: &str, hash: Option<Digest>, yes: bool) -> Result<Exi
 }
 
 /// Asks the person at the terminal. Where there is none nobody agrees.
-fn agrees(question: &str) -> Result<bool, Problem> {
+pub(super) fn agrees(question: &str) -> Result<bool, Problem> {
     if !stdin().is_terminal() {
         return Err(Problem::usage("there is nobody to ask: give --yes to agree to what is shown"));
     }
@@ -450,182 +432,4 @@ fn agrees(question: &str) -> Result<bool, Problem> {
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-// ---- taking over ----
-
-/// A server of a client, on its way here.
-struct Found {
-    /// As the client calls it.
-    theirs: String,
-    name: String,
-    /// As a config has it.
-    entry: Value,
-    /// What goes into the vault first.
-    secrets: Vec<(String, String)>,
-    /// What it is, or why it is left where it is.
-    checked: Result<Server, String>,
-}
-
-impl Import {
-    fn run(&self, place: &Place) -> Result<ExitCode, Problem> {
-        let file = self
-            .file
-            .canonicalize()
-            .map_err(|error| Problem::usage(format!("`{}` cannot be read: {error}", self.file.display())))?;
-        let text = call::text(&format!("@{}", file.display()))?;
-        let mut page = strict::read(&text, &call::MOST)
-            .map_err(|fault| Problem::usage(format!("`{}` is not plain JSON: {fault}", file.display())))?;
-        let key = servers_key(&page)
-            .ok_or_else(|| Problem::usage(format!("`{}` has no `mcpServers` and no `servers`", file.display())))?;
-        let config = known(place)?;
-        let found: Vec<Found> = page[key]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(_, entry)| !is_ours(entry))
-            .map(|(theirs, entry)| Found::of(theirs, entry, &config))
-            .collect();
-        if !self.json {
-            found.iter().try_for_each(|found| show::line(&found.told()))?;
-        }
-        let wanted: Vec<&Found> = found.iter().filter(|found| found.checked.is_ok()).collect();
-        if !wanted.is_empty() && !self.yes && !agrees(&format!("Take over these {} servers?", wanted.len()))? {
-            return Err(Problem::usage("nothing was taken over"));
-        }
-        let data_dir = place.data_dir()?;
-        let vault = Vault::new(data_dir.clone(), setup::secret_places(&data_dir).identity);
-        for found in &wanted {
-            for (name, value) in &found.secrets {
-                vault.set(name, &Secret::admit(name, &Zeroizing::new(value.clone().into_bytes()))?)?;
-            }
-            config::add_server(&data_dir, &found.name, &found.entry)?;
-        }
-        let backup = match self.write_back && !wanted.is_empty() {
-            true => Some(write_back(place, &file, &mut page, key, &wanted)?),
-            false => None,
-        };
-        if self.json {
-            let servers: Vec<Value> = found.iter().map(Found::json).collect();
-            show::json(&json!({ "servers": servers, "backup": backup }))?;
-        } else {
-            show::line(&format!("{} servers were taken over, {} were not", wanted.len(), found.len() - wanted.len()))?;
-            if let Some(backup) = &backup {
-                show::line(&format!("{} points here now; as it was it is in {}", file.display(), backup.display()))?;
-            }
-        }
-        Ok(if wanted.len() == found.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-}
-
-/// Where a client keeps its servers.
-fn servers_key(page: &Value) -> Option<&'static str> {
-    ["mcpServers", "servers"].into_iter().find(|key| page[key].is_object())
-}
-
-/// An entry that points here already.
-fn is_ours(entry: &Value) -> bool {
-    let program = entry["command"].as_str().and_then(|command| Path::new(command).file_name()?.to_str());
-    program == Some("toolgate")
-}
-
-impl Found {
-    fn of(theirs: &str, given: &Value, config: &Config) -> Self {
-        let name = own_name(theirs);
-        let mut secrets = Vec::new();
-        let mut entry = Map::new();
-        for key in ["command", "args", "url"] {
-            entry.extend(given.get(key).map(|value| (key.to_owned(), value.clone())));
-        }
-        for key in ["env", "headers"] {
-            let Some(values) = given[key].as_object().filter(|values| !values.is_empty()) else { continue };
-            let value = |(name_of, value): (&String, &Value)| {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                (name_of.clone(), json!(reference(&name, key, name_of, text, &mut secrets)))
-            };
-            let values: Map<String, Value> = values.iter().map(value).collect();
-            entry.insert(key.to_owned(), Value::Object(values));
-        }
-        let entry = Value::Object(entry);
-        let checked = match config.servers.get(&name) {
-            Some(there) => Err(format!("there is a server `{name}` already ({})", there.source)),
-            None => config::check_server(&name, &entry).map(|(server, _)| server).map_err(|errors| {
-                errors.iter().map(|error| format!("{}; {}", error.message, error.remedy)).collect::<Vec<_>>().join("; ")
-            }),
-        };
-        Self { theirs: theirs.to_owned(), name, entry, secrets, checked }
-    }
-
-    fn told(&self) -> String {
-        match &self.checked {
-            Ok(server) => format!("{} (theirs: {})\n{}", self.name, self.theirs, about(server)),
-            Err(why) => format!("{} stays where it is: {why}\n", self.theirs),
-        }
-    }
-
-    fn json(&self) -> Value {
-        let secrets: Vec<String> = self.secrets.iter().map(|(name, _)| format!("vault:{name}")).collect();
-        json!({
-            "theirs": self.theirs, "name": self.name, "taken_over": self.checked.is_ok(),
-            "why_not": self.checked.as_ref().err(), "secrets": secrets,
-            "what": self.checked.as_ref().ok().map(Server::identity),
-        })
-    }
-}
-
-/// A name as ours are.
-fn own_name(theirs: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-    let mut name: String = theirs.chars().map(plain).take(32).collect();
-    while name.contains("__") {
-        name = name.replace("__", "_");
-    }
-    name.trim_matches('_').to_owned()
-}
-
-/// A value as a config may have it: a secret becomes the name of one.
-fn reference(server: &str, key: &str, name: &str, value: String, secrets: &mut Vec<(String, String)>) -> String {
-    let variable = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    if let Some(variable) = variable.map(|name| name.strip_prefix("env:").unwrap_or(name)) {
-        return format!("env:{variable}");
-    }
-    if SecretRef::is_meant(&value) || (key == "env" && !looks_secret(name, &value)) {
-        return value;
-    }
-    let kept = format!("{server}.{name}");
-    secrets.push((kept.clone(), value));
-    format!("vault:{kept}")
-}
-
-/// Puts one entry in the place of those that were taken over. The file is replaced as a whole, and kept as it was.
-fn write_back(place: &Place, file: &Path, page: &mut Value, key: &str, taken: &[&Found]) -> Result<PathBuf, Problem> {
-    let program = std::env::current_exe().map_or_else(|_| "toolgate".to_owned(), |path| path.display().to_string());
-    let mut args = vec!["serve".to_owned(), "--stdio".to_owned()];
-    if let Some(config) = &place.config {
-        args.extend([
-            "--config".to_owned(),
-            config.canonicalize().unwrap_or_else(|_| config.clone()).display().to_string(),
-        ]);
-    }
-    if let Some(servers) = page[key].as_object_mut() {
-        servers.retain(|name, _| !taken.iter().any(|found| found.theirs == *name));
-        servers.insert("toolgate".to_owned(), json!({ "command": program, "args": args }));
-    }
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let beside = |ending: &str| file.with_file_name(format!("{name}.{ending}"));
-    let backup = (0..).map(|number| {
-        beside(&format!("before-toolgate{}", if number == 0 { String::new() } else { format!("-{number}") }))
-    });
-    let Some(backup) = backup.take(100).find(|path| !path.exists()) else {
-        return Err(Problem::usage("there are a hundred copies of the file already: remove some"));
-    };
-    fs::copy(file, &backup)?;
-    let new = beside("toolgate-new");
-    let text = serde_json::to_string_pretty(page).map_err(|error| Problem::usage(error.to_string()))?;
-    let mut out = fs::File::create(&new)?;
-    out.set_permissions(fs::metadata(file)?.permissions())?;
-    writeln!(out, "{text}")?;
-    out.sync_all()?;
-    fs::rename(&new, file)?;
-    Ok(backup)
 }

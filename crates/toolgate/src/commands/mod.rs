@@ -15,6 +15,7 @@ mod findings;
 mod flow;
 mod images;
 mod mcp;
+mod mcp_import;
 mod pins;
 mod policy;
 mod sandbox;
