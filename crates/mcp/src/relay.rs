@@ -207,8 +207,11 @@ pub(crate) fn unpacked_bytes(piece: Bytes) -> Bytes {
 fn unpack(mut message: Value) -> Option<Value> {
     let result = message.get_mut("result")?;
     if let Some(Value::Array(tools)) = result.get_mut("tools") {
-        let unpacked = tools.iter_mut().map(unpack_fields).fold(false, |any, one| any || one);
-        return unpacked.then_some(message);
+        let mut is_packed = false;
+        for tool in tools {
+            is_packed |= unpack_fields(tool);
+        }
+        return is_packed.then_some(message);
     }
     let says = OURS_TO_SAY.map(|key| result.get(key).cloned().map(|value| (key.to_owned(), value)));
     let mut ours = match result.get_mut("_meta")?.take() {
