@@ -124,6 +124,33 @@ fn a_list_of_definitions_is_scanned_as_a_whole() {
         (&answer["verdict"], &found["rule"], &found["at"]),
         (&json!("malicious"), &json!("confusable_name"), &json!("/tools/1/name"))
     );
+    // What is in a schema and beside it.
+    let with = |property: Value| {
+        let mut definition = tool("town");
+        definition["inputSchema"]["properties"] = json!({ "password": property });
+        definition
+    };
+    for (property, rule, verdict) in [
+        (json!({ "type": "string", "pattern": "^(z+)*$" }), "slow_pattern", "suspicious"),
+        (json!({ "patternProperties": { "^(q|q)+r": {} } }), "slow_pattern", "suspicious"),
+        (json!({ "type": "string", "x-mcp-header": "Word" }), "secret_header", "suspicious"),
+        (json!({ "type": "string", "x-mcp-header": "Word\r\nHost: x" }), "bad_header", "malicious"),
+        (json!({ "$dynamicRef": "https://schemas.example/a#b" }), "remote_reference", "malicious"),
+        (json!({ "$schema": "http://10.0.0.1/dialect" }), "remote_reference", "malicious"),
+        (json!({ "$id": "http://10.0.0.1/", "$ref": "latest/meta-data" }), "remote_reference", "malicious"),
+        (json!({ "$id": "http://10.0.0.1/" }), "remote_name", "suspicious"),
+    ] {
+        let answer = scan(with(property));
+        let rules: Vec<_> = answer["findings"].as_array().unwrap().iter().map(|found| &found["rule"]).collect();
+        assert!(answer["verdict"] == verdict && rules.contains(&&json!(rule)), "{answer}");
+    }
+    let mut pictured = tool("town");
+    pictured["icons"] = json!([{ "src": "https://town.example/hall.png" }]);
+    assert_eq!(scan(pictured.clone())["verdict"], "clean");
+    pictured["icons"] = json!([{ "src": "javascript:0" }]);
+    assert_eq!(scan(pictured)["verdict"], "malicious");
+    let usual = json!({ "type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "$schema": "http://json-schema.org/draft-07/schema#" });
+    assert_eq!(scan(with(usual))["verdict"], "clean");
     // One sign is suspicious, and two in one text are malicious.
     let mut keys = tool("keys");
     keys["description"] = json!("Lists ~/.ssh/authorized_keys.");

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use toolgate_contract::{ActionType, Idempotency, Network, Outcome, SafetyClass, ToolDef};
-use toolgate_runtime::Listed;
+use toolgate_guard::{clean, definition::Found};
+use toolgate_runtime::{Listed, definitions::Definition};
 
 use crate::relay;
 
@@ -36,7 +37,10 @@ impl Shape {
 
 /// A tool as MCP shows it.
 pub(crate) fn tool(listed: &Listed) -> Tool {
-    let tool = own(&listed.def);
+    let tool = match &listed.written {
+        Some(written) => theirs(listed, written),
+        None => own(&listed.def),
+    };
     match Shape::of(listed) {
         Shape::Object | Shape::Wrapped => tool.with_raw_output_schema(output_schema(&listed.def)),
         // Its results are not ours to wrap; a schema that not all clients take is left out.
@@ -47,6 +51,24 @@ pub(crate) fn tool(listed: &Listed) -> Tool {
             _ => tool,
         },
     }
+}
+
+/// A tool of another server: in its own words, under our name for it and with our hints. Icons are left out, because whoever
+/// shows one takes it from where that server says.
+fn theirs(listed: &Listed, written: &Definition) -> Tool {
+    let Definition { title, description, more, .. } = written;
+    let is_clean = |key: &str| {
+        let at = format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+        let is_below =
+            |found: &Found| found.at.strip_prefix(&at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        !listed.findings.iter().any(is_below)
+    };
+    let more = more.iter().filter(|(key, _)| *key != "icons" && is_clean(key));
+    let mut tool = Tool::new(listed.def.name.clone(), "", input_schema(&listed.def.input_schema));
+    tool.title = title.as_deref().map(|title| clean::clean(title).0.into_owned());
+    tool.description = description.clone().map(Into::into);
+    tool.meta = relay::packed_fields(more.map(|(key, value)| (key.clone(), value.clone())).collect());
+    tool.with_annotations(annotations(&listed.def))
 }
 
 fn own(def: &ToolDef) -> Tool {
@@ -200,7 +222,7 @@ pub(crate) mod tests {
     }
 
     fn listed(def: ToolDef) -> Listed {
-        Listed { digest: def.digest().unwrap(), def, findings: Vec::new(), relayed: false }
+        Listed { digest: def.digest().unwrap(), def, findings: Vec::new(), relayed: false, written: None }
     }
 
     #[test]

@@ -47,6 +47,39 @@ pub(crate) fn packed_whole(whole: Value, mut meta: MetaObject) -> MetaObject {
     meta
 }
 
+/// What our own words in a `_meta` begin with.
+const OURS: &str = "io.github.toolgate/";
+
+/// Holds the fields of a definition that the SDK has no word for. It begins like the others.
+const FIELDS: &str = "io.github.toolgate/relayed-fields";
+
+/// The `_meta` of a tool of another server: its own, and what else its definition has, packed for the way through the SDK.
+pub(crate) fn packed_fields(mut fields: JsonObject) -> Option<MetaObject> {
+    let mut meta = match fields.remove("_meta") {
+        Some(Value::Object(meta)) => meta,
+        _ => Map::new(),
+    };
+    meta.retain(|key, _| !key.starts_with(OURS));
+    if !fields.is_empty() {
+        meta.insert(FIELDS.to_owned(), Value::Object(fields));
+    }
+    (!meta.is_empty()).then_some(MetaObject(meta))
+}
+
+/// Puts the fields of a tool where they were; says whether there are any.
+fn unpack_fields(tool: &mut Value) -> bool {
+    let Some(tool) = tool.as_object_mut() else { return false };
+    let Some(Value::Object(meta)) = tool.get_mut("_meta") else { return false };
+    let Some(Value::Object(fields)) = meta.remove(FIELDS) else { return false };
+    if meta.is_empty() {
+        tool.remove("_meta");
+    }
+    for (key, value) in fields {
+        tool.entry(key).or_insert(value);
+    }
+    true
+}
+
 /// A result as the client gets it where it is no message of its own.
 pub(crate) fn whole(result: &CallToolResult) -> JsonObject {
     let is_packed = result.meta.as_ref().is_some_and(|meta| meta.0.contains_key(RELAYED));
@@ -68,6 +101,10 @@ fn unpacked(message: &ServerJsonRpcMessage) -> Option<Value> {
         ServerResult::ReadResourceResult(result) => result.meta.as_ref()?,
         ServerResult::CompleteResult(result) => result.meta.as_ref()?,
         ServerResult::GetTaskResult(result) => result.meta.as_ref()?,
+        ServerResult::ListToolsResult(list) => {
+            list.tools.iter().find(|tool| tool.meta.as_ref().is_some_and(|meta| meta.0.contains_key(FIELDS)))?;
+            return unpack(serde_json::to_value(message).ok()?);
+        }
         _ => return None,
     };
     [RELAYED, QUESTIONS, WHOLE].into_iter().find_map(|key| meta.0.get(key))?;
@@ -169,6 +206,13 @@ pub(crate) fn unpacked_bytes(piece: Bytes) -> Bytes {
 /// The message with the result that is packed into its own, and with what we say about that.
 fn unpack(mut message: Value) -> Option<Value> {
     let result = message.get_mut("result")?;
+    if let Some(Value::Array(tools)) = result.get_mut("tools") {
+        let mut is_packed = false;
+        for tool in tools {
+            is_packed |= unpack_fields(tool);
+        }
+        return is_packed.then_some(message);
+    }
     let says = OURS_TO_SAY.map(|key| result.get(key).cloned().map(|value| (key.to_owned(), value)));
     let mut ours = match result.get_mut("_meta")?.take() {
         Value::Object(ours) => ours,
@@ -201,8 +245,10 @@ fn unpack(mut message: Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use rmcp::model::ReadResourceResult;
+    use rmcp::model::{ListToolsResult, ReadResourceResult, Tool};
 
     /// What becomes of a result, written as a line and as a piece of an answer.
     #[track_caller]
@@ -264,6 +310,36 @@ mod tests {
         assert_eq!(unpacked(&message), Some(expected.clone()));
         let bytes = unpacked_bytes(Bytes::from(serde_json::to_string(&message).unwrap()));
         assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_definition_leaves_with_the_fields_it_came_with() {
+        let tool = |fields: Value| {
+            let Value::Object(fields) = fields else { unreachable!() };
+            let mut tool = Tool::new("a__b", "Does it.", Arc::new(JsonObject::new()));
+            tool.meta = packed_fields(fields);
+            tool
+        };
+        let fields = json!({ "x-vendor": [1.5], "name": "c", "_meta": { "v/k": 1, FIELDS: {}, OURS: 1 } });
+        let more = json!({ "execution": { "taskSupport": "optional" }, "_meta": [] });
+        let tools = vec![tool(fields), tool(more), tool(json!({ "_meta": { "v/k": 2 } })), tool(json!({}))];
+        let list = ServerResult::ListToolsResult(ListToolsResult::with_all_items(tools));
+        let message = ServerJsonRpcMessage::response(list, RequestId::Number(7));
+        let bytes = unpacked_bytes(Bytes::from(serde_json::to_string(&message).unwrap()));
+        let unpacked = unpacked(&message).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), unpacked);
+        let shown = |fields: Value| {
+            let mut shown = json!({ "name": "a__b", "description": "Does it.", "inputSchema": {} });
+            shown.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            shown
+        };
+        let expected = [
+            shown(json!({ "x-vendor": [1.5], "_meta": { "v/k": 1 } })),
+            shown(json!({ "execution": { "taskSupport": "optional" } })),
+            shown(json!({ "_meta": { "v/k": 2 } })),
+            shown(json!({})),
+        ];
+        assert_eq!(unpacked["result"]["tools"], json!(expected));
     }
 
     #[test]

@@ -476,6 +476,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let told = |fault| told(ErrorCode::INTERNAL_ERROR, fault);
         self.runtime.servers_arrived().await;
+        self.runtime.servers_listed().await;
         self.runtime.trust().look(&self.agent).await.map_err(told)?;
         let visit = Visit::from(context);
         let list = if visit.is_stateless() { ToolList::Fixed } else { ToolList::Growing };

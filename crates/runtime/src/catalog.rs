@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use toolgate_contract::{Digest, Fault, FaultKind, Files, MAX_NAME, Network, Permission, SafetyClass, ToolDef};
 use toolgate_gate::{Word, condition::Condition};
 use toolgate_guard::{
-    definition::{self, Found},
+    definition::{self, Definition, Found},
     injection::Verdict,
     names::{self, Why},
 };
@@ -29,6 +29,8 @@ pub(crate) struct Entry {
     pub(crate) relayed: bool,
     /// Its calls go to a program beside the runtime, whose walls are its own room's.
     pub(crate) beside: bool,
+    /// As its origin wrote it; none for a tool of our own.
+    pub(crate) written: Option<Arc<Definition>>,
     /// What the guard says about its definition.
     pub(crate) findings: Vec<Found>,
     pub(crate) digest: Digest,
@@ -182,6 +184,7 @@ impl Entry {
             origin,
             relayed: false,
             beside: false,
+            written: None,
             findings: Vec::new(),
             digest,
             word,

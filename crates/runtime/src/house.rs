@@ -27,6 +27,7 @@ use crate::{
     definitions::{Definitions, Offer, Shelf, origin_of},
     disclosure::Desks,
     fence::{Directories, Fence},
+    listings::Listings,
     means::Means,
     once::Effects,
     rooms::Quarters,
@@ -85,6 +86,7 @@ pub(crate) struct House {
     pub(crate) changes: watch::Sender<u64>,
     /// The servers that are being connected for the first time, and since when.
     pub(crate) arriving: watch::Sender<BTreeMap<String, Instant>>,
+    pub(crate) listings: Listings,
     pub(crate) config: Config,
     /// Agents within what containers are allowed, by category and level: see [`House::standing`].
     pub(crate) bound: BTreeMap<Category, BTreeMap<AgentName, BTreeMap<Level, Agent>>>,

@@ -19,6 +19,7 @@ mod house;
 mod inquiries;
 mod invoke;
 mod lines;
+mod listings;
 pub mod means;
 mod notify;
 pub mod once;
@@ -65,6 +66,7 @@ pub use companions::{Companion, Life};
 pub use disclosure::{Spared, ToolList};
 pub use house::{Fatal, Watch};
 pub use lines::ServerLine;
+pub use listings::Lister;
 pub use rooms::{docker_settings, hidden_from_rooms, protected_in};
 pub use standing::Trust;
 pub use toolgate_contract as contract;
@@ -82,9 +84,10 @@ use crate::{
     config::Config,
     connections::Connections,
     conversation::Conversations,
-    definitions::{Definitions, Imported, Library, Offer, Origin, Question, Registered, Wares},
+    definitions::{Definition, Definitions, Imported, Library, Offer, Origin, Question, Registered, Wares},
     fence::Directories,
     house::{House, SystemClock},
+    listings::Listings,
     means::Means,
     once::Effects,
     rooms::Quarters,
@@ -194,12 +197,15 @@ pub struct Listed {
     pub findings: Vec<Found>,
     /// Its results are those of another tool, whole: one of another MCP server, or the one it is told to call.
     pub relayed: bool,
+    /// As its origin wrote it; none for a tool of our own.
+    pub written: Option<Arc<Definition>>,
 }
 
 impl Listed {
     fn of(entry: &Arc<catalog::Entry>) -> Self {
-        let (def, findings) = (entry.tool.def.clone(), entry.findings.clone());
-        Self { def, digest: entry.digest, findings, relayed: entry.relayed || entry.stands_for_another() }
+        let (def, findings, written) = (entry.tool.def.clone(), entry.findings.clone(), entry.written.clone());
+        let relayed = entry.relayed || entry.stands_for_another();
+        Self { def, digest: entry.digest, findings, relayed, written }
     }
 }
 
@@ -313,6 +319,7 @@ impl Runtime {
             catalog,
             changes: watch::Sender::new(0),
             arriving: watch::Sender::default(),
+            listings: Listings::default(),
             bound: house::bound(&config),
             config,
             policy_digest,
@@ -417,6 +424,17 @@ impl Runtime {
         self.house.most_arrived().await;
     }
 
+    /// Has the servers that are connected list what they have again, and waits for those that do soon: whoever is shown their
+    /// tools after this is shown what they are now.
+    pub async fn servers_listed(&self) {
+        self.house.listings.again().await;
+    }
+
+    /// Says that a server lists what it has when somebody is about to be shown it, until what is given is dropped.
+    pub fn lister(&self, server: &str) -> Lister {
+        self.house.listings.lister(server)
+    }
+
     /// The way to a server of the config that is at an address.
     pub fn server_line(&self, name: &str) -> Result<ServerLine, Fault> {
         let house = &self.house;
@@ -494,7 +512,10 @@ impl Runtime {
         match self.house.server_of(&call.tool) {
             Some(server) => self.house.arrived(server).await,
             // Whoever looks for tools is told of those that are about to come.
-            None if DISCOVERY.contains(&&*call.tool) => self.house.most_arrived().await,
+            None if DISCOVERY.contains(&&*call.tool) => {
+                self.house.most_arrived().await;
+                self.house.listings.again().await;
+            }
             None => {}
         }
         self.house.refresh();

@@ -272,6 +272,10 @@ async fn every_part_of_a_definition_counts_and_so_does_who_says_it() {
         ("inputSchema", json!({ "type": "object" }), "input schema"),
         ("outputSchema", json!({ "type": "object" }), "output schema"),
         ("annotations", json!({ "readOnlyHint": true }), "annotations"),
+        ("icons", json!([{ "src": "https://weather.example/sun.png" }]), "icons"),
+        ("_meta", json!({ "weather.example/unit": "celsius" }), "metadata"),
+        ("execution", json!({ "taskSupport": "optional" }), "other fields"),
+        ("x-vendor", json!(null), "other fields"),
         ("name", json!("Forecast"), "name"),
     ] {
         offer(&runtime, weather(), [change(key, value)]);
@@ -356,7 +360,13 @@ async fn a_definition_that_gives_orders_or_has_no_bounds_cannot_be_pinned() {
             held(&refused, "held back");
             assert!(!refused.text.contains("id_rsa") && refused.text.len() < 500, "{}", refused.text);
         }
-        assert!(machine.pins().show(&registered[0].name).is_err(), "there is nothing to pin");
+        // People are shown what it is and why, and cannot pin it.
+        let shown = machine.pins().show(&registered[0].name).unwrap();
+        assert_eq!((&*shown.standing, shown.barred.as_ref()), ("unfit", Some(why)));
+        let row = machine.pins().list().unwrap().into_iter().find(|row| row.tool == registered[0].name).unwrap();
+        assert_eq!((&*row.standing, row.held, row.barred), ("unfit", Some(shown.hash), shown.barred));
+        let refused = machine.pins().pin(&registered[0].name, shown.hash, "somebody").unwrap_err();
+        assert!(refused.code == "bad_definition" && refused.message.contains(&**why), "{refused}");
         done(&call(&runtime, "weather__alerts").await, "alerts");
     }
     // What was pinned and turns into this is held back as well.
@@ -364,27 +374,40 @@ async fn a_definition_that_gives_orders_or_has_no_bounds_cannot_be_pinned() {
     done(&call(&runtime, "other__forecast").await, "forecast");
     offer(&runtime, Origin { name: "other".into(), ..weather() }, [definition("forecast", order)]);
     held(&call(&runtime, "other__forecast").await, "its definition is refused");
+    let shown = machine.pins().show("other__forecast").unwrap();
+    let old = "- /description: \"The weather of the next days at a place.\"".to_owned();
+    assert_eq!((&*shown.standing, shown.diff), ("unfit", vec![old, format!("+ /description: \"{order}\"")]));
+    assert!(shown.told.iter().any(|told| told.starts_with("secret_path at `/description`")), "{:?}", shown.told);
+    // It was the one that was pinned all along.
+    offer(&runtime, Origin { name: "other".into(), ..weather() }, [forecast()]);
+    done(&call(&runtime, "other__forecast").await, "forecast");
+
+    // What is too large is known by its hash, and so is what is too much together.
+    let large = |n: usize| definition(&format!("tool{n}"), &"x".repeat(40_000));
+    let offered = offer(&runtime, weather(), (0..40).map(large).chain([definition("huge", &"x".repeat(100_000))]));
+    let shown = |tool: &Registered| machine.pins().show(&tool.name).unwrap();
+    let whole = offered.iter().filter(|tool| !shown(tool).diff.is_empty()).count();
+    assert_eq!((offered.len(), whole), (41, 26));
+    let huge = shown(&offered[40]);
+    assert!(huge.told.iter().any(|told| told.contains("only its hash is kept")), "{huge:?}");
+    assert!(fs::metadata(machine.file()).unwrap().len() < 2_000_000);
+    assert_eq!(machine.pins().pin("weather__huge", huge.hash, "somebody").unwrap_err().code, "bad_definition");
 }
 
 #[tokio::test]
-async fn a_name_that_looks_like_another_is_an_error_and_one_that_is_near_is_told() {
+async fn a_name_that_looks_like_another_is_read_by_a_person_first_and_one_that_is_near_is_told() {
     let machine = Machine::new();
     let runtime = machine.start();
     offer(&runtime, weather(), [definition("list_alerts", "Warnings.")]);
     machine.pin_all();
     let other = || Origin { name: "other".into(), identity: "other-server".into() };
     let check = |name: &str| offer(&runtime, other(), [definition(name, "Something else.")]).remove(0);
-    for name in ["1ist_alerts", "List_Alerts"] {
-        let standing = check(name).standing;
-        assert!(
-            matches!(&standing, Standing::Colliding { with, .. } if with == "weather__list_alerts"),
-            "{standing:?}"
-        );
-    }
     // Letters of another alphabet make no name at all.
     assert!(matches!(check("list_аlerts").standing, Standing::Unfit { code: "bad_definition", .. }));
 
     for (name, why) in [
+        ("1ist_alerts", "they look alike"),
+        ("List_Alerts", "they differ only in case"),
         ("list_alert", "differ in one letter"),
         ("listAlerts", "differ only in separators or capitals"),
         ("list_alerts", "they are the same"),
@@ -401,28 +424,43 @@ async fn a_name_that_looks_like_another_is_an_error_and_one_that_is_near_is_told
     }
     assert_eq!(check("tides").near, Vec::<String>::new());
 
-    // Of two that look alike and wait, only one can be pinned.
-    let fresh = Machine::new();
-    let runtime = fresh.start();
-    offer(&runtime, weather(), [definition("list_alerts", "Warnings.")]);
-    offer(&runtime, other(), [definition("1ist_alerts", "Warnings.")]);
-    let hash = |tool: &str| fresh.pins().show(tool).unwrap().hash;
-    fresh.pins().pin("weather__list_alerts", hash("weather__list_alerts"), "somebody").unwrap();
-    let second = fresh.pins().pin("other__1ist_alerts", hash("other__1ist_alerts"), "somebody");
-    assert_eq!(second.unwrap_err().code, "confusable_name");
-    held(&call(&runtime, "other__1ist_alerts").await, "it can be mistaken for `weather__list_alerts`: they look alike");
+    // Where first sights are trusted it is only what looks like another that waits. Whoever has read it may have both.
+    for (name, standing) in [
+        ("1ist_alerts", Standing::New),
+        ("List_Alerts", Standing::New),
+        ("list_alert", Standing::Pinned),
+        ("listAlerts", Standing::Pinned),
+        ("list_alerts", Standing::Pinned),
+    ] {
+        let machine = Machine { first: FirstSight::Pin, ..Machine::new() };
+        let runtime = machine.start();
+        offer(&runtime, weather(), [definition("list_alerts", "Warnings.")]);
+        let offered = || offer(&runtime, other(), [definition(name, "Something else.")]).remove(0);
+        assert_eq!(offered().standing, standing, "{name}");
+        machine.pin_all();
+        assert_eq!(offered().standing, Standing::Pinned, "{name}");
+    }
 }
 
 #[tokio::test]
-async fn a_tool_that_looks_like_one_of_ours_is_an_error() {
-    let machine = Machine::new();
+async fn a_whole_name_that_looks_like_another_is_an_error_and_so_are_two_of_one_origin() {
+    let machine = Machine { first: FirstSight::Pin, ..Machine::new() };
     let own = |name: &'static str| {
         let def = ToolDef { name: name.into(), safety: SafetyClass::Read, ..ToolDef::default() };
         Tool::pure(def, |_, input: Value| Ok(Answer::new(input)))
     };
     let runtime = machine.start_with(vec![own("list_alerts")], Some(machine.data.path()));
+    // It is no tool of ours, but it looks like one: a person reads it first.
     let registered = offer(&runtime, weather(), [definition("1ist_alerts", "Warnings.")]);
-    assert!(matches!(&registered[0].standing, Standing::Colliding { with, .. } if with == "list_alerts"));
+    assert_eq!(registered[0].standing, Standing::New);
+    let origin = |name: &str| Origin { name: name.into(), identity: name.into() };
+    assert_eq!(offer(&runtime, origin("tide1"), [alerts()])[0].standing, Standing::Pinned);
+    let registered = offer(&runtime, origin("tidel"), [alerts()]);
+    let Standing::Colliding { with, .. } = &registered[0].standing else { panic!("{registered:?}") };
+    assert_eq!(with, "tide1__alerts");
+    let shown = machine.pins().show("tidel__alerts").unwrap();
+    assert_eq!((&*shown.standing, shown.barred.is_some()), ("colliding", true));
+    assert_eq!(machine.pins().pin("tidel__alerts", shown.hash, "somebody").unwrap_err().code, "bad_definition");
     let twice =
         offer(&runtime, weather(), [definition("get-tides", "Tides."), definition("get_tides", "Tides."), alerts()]);
     let unfit = |tool: &Registered| matches!(tool.standing, Standing::Unfit { code: "confusable_name", .. });

@@ -47,8 +47,16 @@ pub fn parts(old: &Definition, new: &Definition) -> Vec<&'static str> {
         ("input schema", old.input_schema != new.input_schema),
         ("output schema", old.output_schema != new.output_schema),
         ("annotations", old.annotations != new.annotations),
+        ("icons", old.more.get("icons") != new.more.get("icons")),
+        ("metadata", old.more.get("_meta") != new.more.get("_meta")),
+        ("other fields", others(old) != others(new)),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()
+}
+
+/// The fields the protocol has no word for.
+fn others(definition: &Definition) -> Vec<(&String, &Value)> {
+    definition.more.iter().filter(|(key, _)| !matches!(key.as_str(), "icons" | "_meta")).collect()
 }
 
 /// Every value that holds no other, by its JSON pointer.
@@ -192,6 +200,8 @@ mod tests {
         assert_eq!(parts(&old, &new), ["title", "description", "output schema", "annotations"]);
         let new = tool(json!({ "name": "sum", "inputSchema": {} }));
         assert_eq!(parts(&old, &new), ["name", "input schema"]);
+        let new = tool(json!({ "icons": [], "_meta": {}, "execution": {}, "x-vendor": 1 }));
+        assert_eq!(parts(&old, &new), ["icons", "metadata", "other fields"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod diff;
 mod orders;
+mod pattern;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +64,7 @@ pub enum Weight {
 
 /// What is to be said about a definition; nothing about one that only defines a tool.
 pub fn scan(definition: &Value) -> Vec<Found> {
-    let mut scan = Scan { found: Vec::new(), texts: 0 };
+    let mut scan = Scan { found: Vec::new(), texts: 0, effort: pattern::EFFORT };
     // Beyond these limits nothing else is looked at: it is not taken anyway, and looking would take its time.
     if let Err(fault) = json::check(definition, &json::Limits { bytes: LARGEST, depth: DEEPEST }) {
         let rule = if fault.code() == "number_not_exact" { "number_not_exact" } else { "too_much" };
@@ -119,6 +120,8 @@ fn is_name(name: &str) -> bool {
 struct Scan {
     found: Vec<Found>,
     texts: usize,
+    /// What is left to be done for patterns.
+    effort: usize,
 }
 
 impl Scan {
@@ -135,15 +138,23 @@ impl Scan {
         if self.texts > MOST_TEXTS {
             return self.note("too_much", "", "it holds more than a definition has to", Weight::Proof);
         }
+        if key == "x-mcp-header" && !is_data(&at) {
+            self.header(value, &at);
+        }
         match value {
+            Value::String(source) if is_icon(&at) => self.icon(source, &at),
             Value::String(text) => self.text(text, &at, key),
             Value::Array(items) => {
                 items.iter().enumerate().for_each(|(index, item)| self.value(item, format!("{at}/{index}"), key));
             }
             Value::Object(fields) => {
                 for (name, value) in fields {
+                    let is_pattern = key == "patternProperties" && !is_data(&at);
                     let at = under(&at, name);
                     self.name(name, &at);
+                    if is_pattern {
+                        self.pattern(name, &at);
+                    }
                     self.value(value, at, name);
                 }
             }
@@ -173,8 +184,17 @@ impl Scan {
             let detail = format!("{} bytes where {longest} will do", text.len());
             self.note("too_long", at, &detail, Weight::Proof);
         }
-        if key == "$ref" && !text.starts_with('#') {
-            self.note("remote_reference", at, text, Weight::Proof);
+        match key {
+            "$ref" | "$dynamicRef" | "$recursiveRef" if !text.starts_with('#') => {
+                self.note("remote_reference", at, text, Weight::Proof);
+            }
+            "$schema" if leads_away(text) && !is_dialect(text) && !is_data(at) => {
+                self.note("remote_reference", at, text, Weight::Proof);
+            }
+            // A name that looks like an address is only a name; whatever is looked up below it is told by itself.
+            "$id" if leads_away(text) && !is_data(at) => self.note("remote_name", at, text, Weight::Sign),
+            "pattern" if !is_data(at) => self.pattern(text, at),
+            _ => {}
         }
         let seen = self.without_hidden(text, at);
         if !secrets::find(&seen).is_empty() {
@@ -196,6 +216,35 @@ impl Scan {
             self.note("scrolled_away", at, "there is text far behind the text", Weight::Sign);
         }
         self.orders(&seen, at);
+    }
+
+    fn pattern(&mut self, pattern: &str, at: &str) {
+        if pattern::is_slow(pattern, &mut self.effort) {
+            self.note("slow_pattern", at, pattern, Weight::Sign);
+        }
+    }
+
+    /// What of the arguments is also sent as a header: its name must be one, and what is secret is better not where everybody
+    /// on the way reads it.
+    fn header(&mut self, name: &Value, at: &str) {
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let is_token = name.as_str().is_some_and(|name| !name.is_empty() && name.bytes().all(token));
+        if !is_token {
+            self.note("bad_header", at, &name.to_string(), Weight::Proof);
+        }
+        let argument = at.rsplit('/').nth(1).unwrap_or_default();
+        if sounds_secret(argument) {
+            self.note("secret_header", at, argument, Weight::Sign);
+        }
+    }
+
+    /// Where an icon is. Whoever shows one takes it from there, so it is nothing that runs and no file of theirs.
+    fn icon(&mut self, source: &str, at: &str) {
+        let scheme = source.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        if !matches!(scheme.as_deref(), Some("https" | "data")) {
+            self.note("icon_source", at, source, Weight::Proof);
+        }
+        self.without_hidden(source, at);
     }
 
     /// The text as a person would see it. What was hidden in it is told.
@@ -227,6 +276,57 @@ impl Scan {
             self.note(hit.rule, at, &hit.detail, weight);
         }
     }
+}
+
+/// Is this where one of the icons of a definition is said to be?
+fn is_icon(at: &str) -> bool {
+    matches!(at.split('/').collect::<Vec<_>>().as_slice(), ["", "icons", _, "src"])
+}
+
+/// Does this stand in a value that a schema only gives as data?
+fn is_data(at: &str) -> bool {
+    // Names of parameters are whatever they are.
+    const NAMES: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+    let steps: Vec<&str> = at.split('/').collect();
+    let is_given =
+        |pair: &[&str]| matches!(pair[1], "default" | "const" | "enum" | "examples") && !NAMES.contains(&pair[0]);
+    steps.windows(2).any(is_given)
+}
+
+/// An address of another machine.
+fn leads_away(text: &str) -> bool {
+    text.contains("://") || text.starts_with("//")
+}
+
+/// The addresses that say which kind of schema one is. Everybody knows what is there.
+fn is_dialect(text: &str) -> bool {
+    let text = text.strip_suffix('#').unwrap_or(text);
+    let path = ["https://json-schema.org/", "http://json-schema.org/"].iter().find_map(|host| text.strip_prefix(host));
+    matches!(
+        path,
+        Some(
+            "schema"
+                | "draft-03/schema"
+                | "draft-04/schema"
+                | "draft-06/schema"
+                | "draft-07/schema"
+                | "draft/2019-09/schema"
+                | "draft/2020-12/schema"
+        )
+    )
+}
+
+/// A name of something that opens doors.
+fn sounds_secret(name: &str) -> bool {
+    let words = spaced(name);
+    let mut each = words.split(' ');
+    let is_secret = |word: &str| {
+        matches!(
+            word,
+            "password" | "passwd" | "passphrase" | "secret" | "token" | "apikey" | "credential" | "credentials"
+        )
+    };
+    each.any(is_secret) || ["api key", "private key", "access key", "secret key"].iter().any(|it| words.contains(it))
 }
 
 /// Names of parameters through which a tool would be told what is none of its business.
@@ -532,6 +632,71 @@ mod tests {
             &tool(json!({ "inputSchema": { "properties": { "a\u{e0041}": {} } } })),
             &[("tag_characters", "/inputSchema/properties/a\u{e0041}")],
         );
+    }
+
+    #[test]
+    fn what_leads_to_another_machine_is_told_and_a_dialect_is_not() {
+        let with = |key: &str, value: &str| tool(json!({ "inputSchema": { key: value, "type": "object" } }));
+        for key in ["$ref", "$dynamicRef", "$recursiveRef", "$schema"] {
+            let at = format!("/inputSchema/{key}");
+            check(&with(key, "https://schemas.example/a.json"), &[("remote_reference", &at)]);
+            check(&with(key, "//schemas.example/a.json"), &[("remote_reference", &at)]);
+        }
+        check(&with("$dynamicRef", "#node"), &[]);
+        check(&with("$id", "http://169.254.169.254/"), &[("remote_name", "/inputSchema/$id")]);
+        check(&with("$id", "urn:town:weather"), &[]);
+        for dialect in ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"] {
+            check(&with("$schema", dialect), &[]);
+        }
+        check(
+            &with("$schema", "https://json-schema.org.example/draft/2020-12/schema"),
+            &[("remote_reference", "/inputSchema/$schema")],
+        );
+        // In a document that a tool is given it is none of ours.
+        let chart = json!({ "$schema": "https://charts.example/v5.json", "pattern": "(a+)+", "x-mcp-header": "a b" });
+        let given = json!({ "properties": { "chart": { "type": "object", "default": chart, "examples": [chart] } } });
+        check(&tool(json!({ "inputSchema": given })), &[]);
+        let named = json!({ "properties": { "default": { "$schema": "https://charts.example/v5.json" } } });
+        check(
+            &tool(json!({ "inputSchema": named })),
+            &[("remote_reference", "/inputSchema/properties/default/$schema")],
+        );
+    }
+
+    #[test]
+    fn patterns_headers_and_icons_are_looked_at() {
+        let with = |property: Value| tool(json!({ "inputSchema": { "properties": { "town": property } } }));
+        check(&with(json!({ "pattern": "^(x+)+$" })), &[("slow_pattern", "/inputSchema/properties/town/pattern")]);
+        check(&with(json!({ "pattern": "^[a-z]+(-[a-z]+)*$" })), &[]);
+        check(
+            &with(json!({ "patternProperties": { "(y|y)*z": {} } })),
+            &[("slow_pattern", "/inputSchema/properties/town/patternProperties/(y|y)*z")],
+        );
+        assert_eq!(verdict(&scan(&with(json!({ "pattern": "^(x+)+$" })))), Verdict::Suspicious);
+        for header in [json!("Town\r\nCookie: a=b"), json!("two words"), json!(""), json!(7), json!("T\u{0}wn")] {
+            let found = scan(&with(json!({ "x-mcp-header": header })));
+            assert!(found.iter().any(|found| found.rule == "bad_header"), "{header}: {found:#?}");
+            assert_eq!(verdict(&found), Verdict::Malicious);
+        }
+        check(&with(json!({ "x-mcp-header": "Town" })), &[]);
+        for (name, is_secret) in [("password", true), ("apiKey", true), ("auth_token", true), ("max_tokens", false)] {
+            let schema = json!({ "properties": { name: { "type": "string", "x-mcp-header": "Proof" } } });
+            let at = format!("/inputSchema/properties/{name}/x-mcp-header");
+            let expected = [("secret_header", at.as_str())];
+            check(&tool(json!({ "inputSchema": schema })), if is_secret { &expected } else { &[] });
+        }
+        let icon = |source: &str| tool(json!({ "icons": [{ "src": source, "mimeType": "image/svg+xml" }] }));
+        for bad in ["javascript:alert(1)", "file:///etc/passwd", "http://a.example/i.png", "i.png", " data:image/png,x"]
+        {
+            let found = scan(&icon(bad));
+            assert!(found.iter().any(|found| found.rule == "icon_source"), "{bad}: {found:#?}");
+            assert_eq!(verdict(&found), Verdict::Malicious);
+        }
+        check(&icon("https://a.example/i.png"), &[]);
+        // A picture is long and says something in letters, and that is no text of the definition.
+        let picture =
+            STANDARD_NO_PAD.encode(format!("<svg><title>a little town hall</title>{}</svg>", "<g/>".repeat(600)));
+        check(&icon(&format!("data:image/svg+xml;base64,{picture}")), &[]);
     }
 
     #[test]

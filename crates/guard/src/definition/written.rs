@@ -1,7 +1,7 @@
 //! A definition as somebody else wrote it, and its hash.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolgate_contract::{Digest, digest};
 
 /// Who offers tools: the name the operator gave it, and what it really is.
@@ -13,7 +13,8 @@ pub struct Origin {
     pub identity: String,
 }
 
-/// What a model is shown of a tool, in the words of MCP. Whatever else its author sent is not kept and not shown.
+/// A tool in the words of MCP, with everything its author wrote: what nobody is shown today is still a part of what a person
+/// agreed to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Definition {
@@ -33,12 +34,40 @@ pub struct Definition {
     /// What the author claims about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
+    /// Whatever else there is, such as `icons`, `_meta` and fields that only some know.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
+/// The fields of a definition that have a place of their own.
+const FIELDS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
+
 impl Definition {
+    /// A definition as it was written, if it has the parts of one: a name, and texts where texts belong. A schema that is none
+    /// is kept as it is, and found to be none by whoever takes the definition in.
+    pub fn read(written: &Value) -> Option<Self> {
+        let text = |key: &str| match &written[key] {
+            Value::Null => Some(None),
+            Value::String(text) => Some(Some(text.clone())),
+            _ => None,
+        };
+        let value = |key: &str| written.get(key).filter(|value| !value.is_null()).cloned();
+        let more = written.as_object()?.iter().filter(|(key, _)| !FIELDS.contains(&key.as_str()));
+        Some(Self {
+            name: written["name"].as_str().filter(|name| !name.is_empty())?.to_owned(),
+            title: text("title")?,
+            description: text("description")?,
+            input_schema: written["inputSchema"].clone(),
+            output_schema: value("outputSchema"),
+            annotations: value("annotations"),
+            more: more.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        })
+    }
+
     /// It as JSON.
     pub fn to_json(&self) -> Value {
-        let mut json = json!({ "name": self.name, "inputSchema": self.input_schema });
+        let mut json = Value::Object(self.more.clone());
+        (json["name"], json["inputSchema"]) = (json!(self.name), self.input_schema.clone());
         let optional = [
             ("title", self.title.as_ref().map(|text| json!(text))),
             ("description", self.description.as_ref().map(|text| json!(text))),

@@ -40,7 +40,7 @@ pub async fn list(link: &Link, offers: &BTreeSet<Offers>, patience: Duration) ->
     let has_tools = has(Offers::Tools) || !(has(Offers::Prompts) || has(Offers::Resources));
     if offers.contains(&Offers::Tools) && has_tools {
         for tool in pages(link, &TOOLS, patience).await? {
-            match definition(&tool) {
+            match Definition::read(&tool) {
                 Some(definition) => listing.tools.push(definition),
                 None => listing.unreadable += 1,
             }
@@ -108,22 +108,4 @@ async fn pages(link: &Link, list: &List, patience: Duration) -> Result<Vec<Value
         cursor = Some(next.to_owned());
     }
     Err(unusable(format!("has more than {MOST_PAGES} pages")))
-}
-
-/// A definition, if it has the parts of one. What else is in it nobody here is shown, so nobody has to agree to it.
-fn definition(tool: &Value) -> Option<Definition> {
-    let text = |key: &str| match &tool[key] {
-        Value::Null => Some(None),
-        Value::String(text) => Some(Some(text.clone())),
-        _ => None,
-    };
-    let value = |key: &str| tool.get(key).filter(|value| !value.is_null()).cloned();
-    Some(Definition {
-        name: tool["name"].as_str().filter(|name| !name.is_empty())?.to_owned(),
-        title: text("title")?,
-        description: text("description")?,
-        input_schema: value("inputSchema").filter(Value::is_object)?,
-        output_schema: value("outputSchema"),
-        annotations: value("annotations"),
-    })
 }

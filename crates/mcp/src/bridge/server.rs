@@ -36,6 +36,8 @@ use super::{
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How often they are listed at most, however often a server says so.
 const AT_MOST: Duration = Duration::from_millis(500);
+/// What was listed so shortly ago is shown as it is.
+const FRESH: Duration = Duration::from_secs(1);
 /// How long is waited before a server that is gone is connected again: twice as long every time, up to the longest.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
@@ -211,11 +213,20 @@ impl Server {
 
     /// Lists again whenever the lists may have changed. It never ends.
     async fn follow_lists(self: &Arc<Self>, runtime: &Runtime, link: &Link, mut known: Listing) {
-        let mut changes = link.changes();
+        let (mut changes, mut lister, mut listed) = (link.changes(), runtime.lister(&self.name), Instant::now());
         loop {
-            tokio::select! {
-                () = changed(&mut changes) => {}
-                () = sleep(LOOK_AGAIN) => {}
+            let is_fresh = tokio::select! {
+                () = changed(&mut changes) => {
+                    sleep(AT_MOST.saturating_sub(listed.elapsed())).await;
+                    false
+                }
+                () = lister.wanted() => listed.elapsed() < FRESH,
+                () = sleep(LOOK_AGAIN) => false,
+            };
+            let viewers = lister.viewers();
+            if is_fresh {
+                lister.listed(viewers);
+                continue;
             }
             match self.list(link).await {
                 Ok(listing) if listing == known => {}
@@ -228,7 +239,8 @@ impl Server {
                 }
                 Err(trouble) => tracing::warn!("server `{}` does not list what it has: {trouble}", self.name),
             }
-            sleep(AT_MOST).await;
+            listed = Instant::now();
+            lister.listed(viewers);
         }
     }
 
@@ -243,7 +255,7 @@ impl Server {
             tracing::warn!("server `{}` lists {} things that are no tools", self.name, listing.unreadable);
         }
         let taken = listing.tools.iter().filter(|definition| self.settings.takes(&definition.name));
-        let tools: Vec<Imported> = taken.filter_map(|definition| self.import(link, definition)).collect();
+        let tools: Vec<Imported> = taken.map(|definition| self.import(link, definition)).collect();
         for (what, why) in &listing.missing {
             tracing::warn!("the {what} of server `{}` are not there: {why}", self.name);
         }
@@ -289,17 +301,15 @@ impl Server {
         has.into_iter().filter(|(_, there)| *there).map(|(method, _)| question(method)).collect()
     }
 
-    /// One of its tools, as the operator takes it; none where it wants what cannot be done.
-    fn import(self: &Arc<Self>, link: &Link, definition: &Definition) -> Option<Imported> {
+    /// One of its tools, as the operator takes it.
+    fn import(self: &Arc<Self>, link: &Link, definition: &Definition) -> Imported {
         let repeated = match link.mirrors() {
             true => mirrored(&definition.input_schema),
             false => Some(Vec::new()),
         };
-        let Some(repeated) = repeated else {
-            tracing::warn!("server `{}` has a tool whose arguments cannot be sent as it wants them", self.name);
-            return None;
-        };
-        let (server, name, repeated) = (self.clone(), definition.name.clone(), Arc::<[Repeated]>::from(repeated));
+        let is_sendable = repeated.is_some();
+        let repeated = Arc::<[Repeated]>::from(repeated.unwrap_or_default());
+        let (server, name) = (self.clone(), definition.name.clone());
         let call = move |cx: Arc<Cx>, input: Value| {
             let params = Map::from_iter([("name".to_owned(), json!(name)), ("arguments".to_owned(), input)]);
             let (server, repeated) = (server.clone(), repeated.clone());
@@ -309,10 +319,12 @@ impl Server {
         let terms = self.settings.tools.get(&definition.name).cloned().unwrap_or_default();
         let tool = Imported::relayed(definition.clone(), call).under(terms).within(self.settings.request + MARGIN);
         let tool = if self.settings.is_kept_in() { tool.kept_in() } else { tool };
-        Some(match link.target() {
+        let tool =
+            if is_sendable { tool } else { tool.barred("its arguments cannot be sent in headers as it wants them") };
+        match link.target() {
             Some(target) => tool.reaching(target),
             None => tool,
-        })
+        }
     }
 
     /// Says which tools wait for a person.

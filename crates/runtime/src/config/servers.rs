@@ -13,7 +13,7 @@ use std::{
 use serde::Serialize;
 use toolgate_contract::SafetyClass;
 use toolgate_gate::Sourced;
-use toolgate_guard::{secrets, url::WebUrl};
+use toolgate_guard::{names, secrets, url::WebUrl};
 
 use super::{
     check::{Check, entries},
@@ -292,6 +292,10 @@ pub(super) fn add(
                 findings.error(name.spot, message, "Choose another name, or remove one of the two.");
             }
             (ServerLayer::Whole(server, new), None) => {
+                if let Some(message) = alike(known, &name.value) {
+                    findings.error(name.spot, message, "Choose another name for one of the two.");
+                    continue;
+                }
                 let source = findings.source(name.spot);
                 named.add(new);
                 known.insert(name.value, Sourced { value: *server, source });
@@ -303,6 +307,14 @@ pub(super) fn add(
             (ServerLayer::Less { .. }, None) => unknown(&name, findings),
         }
     }
+}
+
+/// Two servers whose names look alike have tools whose names do, and nobody could say whose one is.
+fn alike(known: &BTreeMap<String, Sourced<Server>>, name: &str) -> Option<String> {
+    known.iter().find_map(|(there, server)| {
+        let why = names::collide(name, there)?;
+        Some(format!("server `{name}` can be mistaken for `{there}` ({}): {why}", server.source))
+    })
 }
 
 /// The servers of a file that nobody vouches for: it may take away, and nothing else.

@@ -20,7 +20,7 @@ use super::{
     whole,
 };
 use crate::{
-    catalog::{Entry, Row},
+    catalog::{Catalog, Entry, Row},
     house::House,
 };
 
@@ -39,6 +39,8 @@ pub struct Imported {
     kept_in: bool,
     /// It gives results as another server wrote them.
     relayed: bool,
+    /// Why it cannot be used as it is.
+    barred: Option<String>,
     work: Work,
 }
 
@@ -71,7 +73,13 @@ impl Imported {
     fn doing(definition: Definition, work: Work) -> Self {
         let ToolDef { timeout, .. } = ToolDef::default();
         let (terms, reaches) = (Terms::default(), None);
-        Self { definition, terms, timeout, reaches, kept_in: false, relayed: false, work }
+        Self { definition, terms, timeout, reaches, kept_in: false, relayed: false, barred: None, work }
+    }
+
+    /// The same, of which it is known already that it cannot be used: it is only shown to people, with this reason.
+    #[must_use]
+    pub fn barred(self, why: impl Into<String>) -> Self {
+        Self { barred: Some(why.into()), ..self }
     }
 
     /// A tool of another MCP server: what it gives is that server's result, whole. It is passed on as it is, cleaned and
@@ -234,12 +242,19 @@ impl Look {
             unfit("bad_name", fault.message)
         } else if definition::verdict(&found) == Verdict::Malicious {
             unfit("bad_definition", format!("its definition is refused ({})", rules(&found)))
+        } else if let Some(why) = &imported.barred {
+            unfit("bad_definition", why.clone())
         } else {
             match Entry::of(imported.tool(&origin.name, &name), Some(origin.name.clone())) {
                 Ok(entry) => {
                     let (findings, relayed) = (found.clone(), imported.relayed);
-                    let beside = imported.is_beside();
-                    Ok(Arc::new(Entry { findings, relayed, beside, ..entry }))
+                    let (beside, written) = (imported.is_beside(), Some(Arc::new(definition.clone())));
+                    // Fields that we have no word for are shown as well, so a yes is for them too.
+                    let digest = match definition.more.is_empty() {
+                        true => entry.digest,
+                        false => Digest::of(&[entry.digest.0, hash.0].concat()),
+                    };
+                    Ok(Arc::new(Entry { findings, relayed, beside, written, digest, ..entry }))
                 }
                 Err(bad) => unfit(bad.code, bad.to_string()),
             }
@@ -298,19 +313,8 @@ impl House {
         let catalog = self.catalog();
         let own: Vec<&str> =
             catalog.iter().filter(|entry| entry.origin.is_none()).map(|entry| &*entry.tool.def.name).collect();
-        let fit: Vec<&Look> = offer.looks.iter().filter(|look| look.entry.is_ok()).collect();
-        let candidates: Vec<Candidate<'_>> = fit.iter().map(|look| look.candidate()).collect();
-        let offered: BTreeSet<String> = offer.looks.iter().map(|look| look.local.clone()).collect();
-        let first = self.config.first_sight.value;
-        let mut judged = self.definitions.judge(&offer.origin, &candidates, &offered, &own, first)?.into_iter();
-        let one = |look: &Look| match &look.entry {
-            Err(standing) => Some(Judged { standing: standing.clone(), near: Vec::new() }),
-            Ok(entry) => judged.next().map(|judged| match catalog.taken_for(entry) {
-                Some((with, why)) => Judged { standing: Standing::Colliding { with, why }, ..judged },
-                None => judged,
-            }),
-        };
-        Ok(offer.looks.iter().filter_map(one).collect())
+        let candidates: Vec<Candidate<'_>> = offer.looks.iter().map(|look| look.candidate(&catalog)).collect();
+        self.definitions.judge(&offer.origin, &candidates, &own, self.config.first_sight.value)
     }
 
     /// Looks at the list of pins again if it has changed: the person who pins sits at another process.
@@ -332,8 +336,13 @@ impl House {
 }
 
 impl Look {
-    fn candidate(&self) -> Candidate<'_> {
-        Candidate { local: self.local.clone(), definition: &self.definition, hash: self.hash, found: &self.found }
+    fn candidate(&self, catalog: &Catalog) -> Candidate<'_> {
+        let barred = match &self.entry {
+            Ok(entry) => catalog.taken_for(entry).map(|(with, why)| Standing::Colliding { with, why }),
+            Err(standing) => Some(standing.clone()),
+        };
+        let Self { local, definition, hash, found, .. } = self;
+        Candidate { local: local.clone(), definition, hash: *hash, found, barred }
     }
 
     fn row(&self, judged: &Judged) -> Row {

@@ -63,9 +63,13 @@ pub(super) struct Pin {
 pub(super) struct Seen {
     pub(super) hash: Digest,
     pub(super) identity: String,
-    pub(super) definition: Definition,
+    /// None where it is too large to be kept.
+    pub(super) definition: Option<Definition>,
     /// The stable word for why it is held back.
     pub(super) why: String,
+    /// Why nobody can pin it, in one sentence; none where a person can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) barred: Option<String>,
     /// What a person should know before they agree.
     pub(super) told: Vec<String>,
     pub(super) at: String,

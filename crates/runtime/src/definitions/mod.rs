@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use toolgate_contract::{Digest, Fault, MAX_NAME, scale};
 use toolgate_guard::{
-    definition::{self, Found},
+    definition::{self, Found, LARGEST},
     injection::Verdict,
     names::{self, Name, Why},
 };
@@ -40,6 +40,11 @@ use kept::{Kept, KeptOrigin, KeptTool, Pin, Place, Seen, Stamp};
 const BETWEEN: &str = "__";
 /// The most tools one origin may offer.
 pub const MOST_TOOLS: usize = 512;
+/// How many bytes are kept of what an origin offers that nobody can pin. Of the rest only the hash is.
+const MOST_BARRED: usize = 1024 * 1024;
+/// How much a person is told about one definition: lines, and characters of each.
+const MOST_TOLD: usize = 40;
+const LONGEST_TOLD: usize = 600;
 /// Who pins at first sight.
 const FIRST_SIGHT: &str = "first sight";
 
@@ -74,7 +79,7 @@ pub enum Standing {
         /// All that changed, for a person.
         diff: Vec<String>,
     },
-    /// It would be taken for a tool of somebody else.
+    /// Its whole name would be taken for that of a tool of somebody else.
     Colliding {
         /// Which one.
         with: String,
@@ -104,15 +109,11 @@ impl Standing {
         }
     }
 
-    /// Could a person pin it?
-    fn is_held(&self) -> bool {
-        matches!(self, Self::New | Self::Added | Self::Renamed { .. } | Self::Changed { .. })
-    }
-
-    /// Why a call of it is refused. The words of its author are not repeated here: the model would read them after all.
-    pub(crate) fn refusal(&self, name: &str) -> Option<Fault> {
-        let origin = name.split(BETWEEN).next().unwrap_or_default();
-        let why = match self {
+    /// Why it is held back, in one sentence; none where it is not. The words of its author are not repeated here: the model
+    /// would read them after all.
+    fn why(&self, name: &str) -> Option<String> {
+        let origin = origin_of(name).unwrap_or_default();
+        Some(match self {
             Self::Pinned => return None,
             Self::New => "nobody has pinned its definition yet".to_owned(),
             Self::Added => format!("`{origin}` did not offer it when its tools were pinned"),
@@ -122,13 +123,25 @@ impl Standing {
             }
             Self::Colliding { with, why } => format!("it can be mistaken for `{with}`: {why}"),
             Self::Unfit { why, .. } => why.clone(),
-        };
-        let remedy = match self.is_held() {
-            true => format!(
+        })
+    }
+
+    /// Why nobody can pin it; none where a person can, or has.
+    fn barred(&self, name: &str) -> Option<String> {
+        matches!(self, Self::Colliding { .. } | Self::Unfit { .. }).then(|| self.why(name)).flatten()
+    }
+
+    /// Why a call of it is refused.
+    pub(crate) fn refusal(&self, name: &str) -> Option<Fault> {
+        let why = self.why(name)?;
+        let remedy = match self.barred(name) {
+            None => format!(
                 "Ask the operator to read `toolgate tools diff {name}`, and to run `toolgate tools pin {name}` with the \
                  hash shown there if it is right."
             ),
-            false => format!("Ask the operator to leave this tool of `{origin}` out, or to have it corrected."),
+            Some(_) => format!(
+                "Ask the operator to read `toolgate tools diff {name}`, and to leave this tool out or have it corrected."
+            ),
         };
         Some(Fault::refused("tool_quarantined", format!("tool `{name}` is held back: {why}"), remedy))
     }
@@ -174,6 +187,8 @@ pub struct Listed {
     pub at: Option<String>,
     /// The hash of what is held back.
     pub held: Option<Digest>,
+    /// Why nobody can pin what is held back, in one sentence; none where a person can.
+    pub barred: Option<String>,
 }
 
 /// What a person reads before they pin.
@@ -185,6 +200,8 @@ pub struct Shown {
     pub standing: String,
     /// The hash to pin.
     pub hash: Digest,
+    /// Why nobody can pin it, in one sentence; none where a person can.
+    pub barred: Option<String>,
     /// What the guard says about it, and which names are near.
     pub told: Vec<String>,
     /// What changed; of a tool that is new, all of it.
@@ -199,6 +216,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) definition: &'a Definition,
     pub(crate) hash: Digest,
     pub(crate) found: &'a [Found],
+    /// Why it is not even held against what is pinned.
+    pub(crate) barred: Option<Standing>,
 }
 
 /// What was made of a candidate.
@@ -221,12 +240,11 @@ impl Definitions {
     }
 
     /// Judges everything an origin offers, and keeps what is held back for a person to see. `own` are the names of tools
-    /// that come from no origin; `offered` those of the whole offer, also of what is not worth judging.
+    /// that come from no origin.
     pub(crate) fn judge(
         &self,
         origin: &Origin,
         candidates: &[Candidate<'_>],
-        offered: &BTreeSet<String>,
         own: &[&str],
         first: FirstSight,
     ) -> Result<Vec<Judged>, Fault> {
@@ -235,7 +253,7 @@ impl Definitions {
         let judged = self.place.change(|kept| {
             // Nobody else changes it now.
             let is_known = self.place.is_still(&mut self.known().list);
-            Ok((judge(kept, origin, candidates, offered, own, first, &at), is_known))
+            Ok((judge(kept, origin, candidates, own, first, &at), is_known))
         });
         let ((judged, is_known), stamp) = judged?;
         // What somebody else changed before is about other origins too, and those have not been judged by it yet.
@@ -272,6 +290,7 @@ impl Definitions {
                 by: tool.pinned.as_ref().map(|pin| pin.by.clone()),
                 at: tool.pinned.as_ref().map(|pin| pin.at.clone()),
                 held: tool.held.as_ref().map(|held| held.hash),
+                barred: tool.held.as_ref().and_then(|held| held.barred.clone()),
             })
         });
         Ok(rows.collect())
@@ -290,15 +309,17 @@ impl Definitions {
             diff.push(format!("- server: {:?}", pin.identity));
             diff.push(format!("+ server: {:?}", held.identity));
         }
-        // A renamed tool is shown against what it was before, so that it can be seen that only the name differs.
-        let before = pinned.as_ref().map(|pin| &pin.definition).or_else(|| {
-            let tools = kept.origins.get(origin)?.tools.values();
-            let mut pins = tools.filter_map(|tool| tool.pinned.as_ref());
-            pins.find(|pin| held.why == "renamed" && pin.definition.is_renamed(&held.definition))
-                .map(|pin| &pin.definition)
-        });
-        diff.extend(definition::diff(before, &held.definition));
-        Ok(Shown { tool: tool.to_owned(), standing: held.why.clone(), hash: held.hash, told: held.told.clone(), diff })
+        if let Some(new) = &held.definition {
+            // A renamed tool is shown against what it was before, so that it can be seen that only the name differs.
+            let before = pinned.as_ref().map(|pin| &pin.definition).or_else(|| {
+                let tools = kept.origins.get(origin)?.tools.values();
+                let mut pins = tools.filter_map(|tool| tool.pinned.as_ref());
+                pins.find(|pin| held.why == "renamed" && pin.definition.is_renamed(new)).map(|pin| &pin.definition)
+            });
+            diff.extend(definition::diff(before, new));
+        }
+        let (standing, barred, told) = (held.why.clone(), held.barred.clone(), held.told.clone());
+        Ok(Shown { tool: tool.to_owned(), standing, hash: held.hash, barred, told, diff })
     }
 
     /// Pins what is held back of this tool, if it has this hash: what a person did not see, they cannot agree to.
@@ -396,25 +417,25 @@ fn pin(kept: &mut Kept, tool: &str, hash: Digest, by: &str, at: &str) -> Result<
             format!("Read it again with `toolgate tools diff {tool}`."),
         ));
     }
-    let read = Origin { name: origin.to_owned(), identity: held.identity.clone() };
-    if held.definition.digest(&read).ok() != Some(hash) {
+    let Seen { hash, identity, definition: Some(definition), barred: None, .. } = held else {
+        let why = held.barred.unwrap_or_else(|| "it is too large to be kept".to_owned());
+        return Err(Fault::refused(
+            "bad_definition",
+            format!("`{tool}` cannot be pinned: {why}"),
+            "Leave it out with `hide` in the entry of its server, or have it corrected there.",
+        ));
+    };
+    let read = Origin { name: origin.to_owned(), identity };
+    if definition.digest(&read).ok() != Some(hash) {
         return Err(Fault::refused(
             "pins_unusable",
             format!("the list of pinned definitions has another definition of `{tool}` under this hash"),
             "Have the tool offered again, and read it again.",
         ));
     }
-    if let Some((with, why)) = taken_for(&Name::of(&held.definition.name), &others(kept, origin, &[])) {
-        return Err(Fault::refused(
-            "confusable_name",
-            format!("`{tool}` can be mistaken for `{with}`: {why}"),
-            format!("Run `toolgate tools unpin {with}` first if this is the one you want."),
-        ));
-    }
     let known = kept.origins.entry(origin.to_owned()).or_default();
     known.settled = true;
-    let Seen { hash, identity, definition, .. } = held;
-    let pinned = Pin { hash, identity, definition, by: by.to_owned(), at: at.to_owned() };
+    let pinned = Pin { hash, identity: read.identity, definition, by: by.to_owned(), at: at.to_owned() };
     known.tools.insert(local.to_owned(), KeptTool { pinned: Some(pinned), held: None });
     Ok(())
 }
@@ -426,7 +447,7 @@ fn unpin(kept: &mut Kept, tool: &str, at: &str) -> Result<(), Fault> {
         return Err(unknown(tool, kept));
     };
     let (why, told) = (Standing::Added.as_str().to_owned(), Vec::new());
-    let seen = Seen { hash, identity, definition, why, told, at: at.to_owned() };
+    let seen = Seen { hash, identity, definition: Some(definition), why, barred: None, told, at: at.to_owned() };
     let known = kept.origins.entry(origin.to_owned()).or_default().tools.entry(local.to_owned()).or_default();
     known.pinned = None;
     known.held.get_or_insert(seen);
@@ -449,20 +470,21 @@ fn others(kept: &Kept, origin: &str, own: &[&str]) -> Vec<Other> {
     let tools =
         elsewhere.flat_map(|(name, known)| known.tools.iter().map(move |(local, tool)| (whole(name, local), tool)));
     let named = tools.filter_map(|(whole, KeptTool { pinned, held })| {
-        let held = held.as_ref().map(|held| &held.definition.name);
+        // What nobody can pin never has its name.
+        let held = held.as_ref().filter(|held| held.barred.is_none()).and_then(|held| held.definition.as_ref());
+        let held = held.map(|definition| &definition.name);
         let name = pinned.as_ref().map(|pin| &pin.definition.name).or(held)?;
         Some(Other { whole, name: Name::of(name), is_taken: pinned.is_some() })
     });
     own.chain(named).collect()
 }
 
-/// The tool that one of this name would be taken for. The same name twice is no mistake, because the origin stands before
-/// it; and what nobody has pinned yet takes no name away.
-fn taken_for(name: &Name, others: &[Other]) -> Option<(String, Why)> {
-    others.iter().filter(|other| other.is_taken).find_map(|other| match name.collide(&other.name) {
-        None | Some(Why::Same) => None,
-        Some(why) => Some((other.whole.clone(), why)),
-    })
+/// Does it look like one of another origin, or like one of ours? The same name twice is no mistake, and neither are two that
+/// are spelt differently: the origin stands before both, and who comes first is chance. But a name that only looks like
+/// another is made to, more often than not, and so a person reads it first. What nobody has pinned yet takes no name away.
+fn looks_like_another(name: &Name, others: &[Other]) -> bool {
+    let mut taken = others.iter().filter(|other| other.is_taken);
+    taken.any(|other| !matches!(name.collide(&other.name), None | Some(Why::Same)))
 }
 
 /// The names this one could be mixed up with, one sentence each.
@@ -480,7 +502,7 @@ fn near_names(whole: &str, name: &Name, others: &[Other]) -> Vec<String> {
 
 /// The tools of others that a definition speaks of by their names, one sentence each: a tool has no reason to say how
 /// somebody else's is used.
-fn spoken_of(called: &str, definition: &Definition, offered: &BTreeSet<String>, others: &[Other]) -> Vec<String> {
+fn spoken_of(called: &str, definition: &Definition, offered: &BTreeSet<&str>, others: &[Other]) -> Vec<String> {
     let text = definition.to_json().to_string();
     let is_named = |name: &str| {
         let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -493,7 +515,7 @@ fn spoken_of(called: &str, definition: &Definition, offered: &BTreeSet<String>, 
         };
         text.match_indices(name).any(stands_alone)
     };
-    let named = others.iter().filter(|other| !offered.contains(&other.whole) && is_named(&other.whole));
+    let named = others.iter().filter(|other| !offered.contains(other.whole.as_str()) && is_named(&other.whole));
     named.map(|other| format!("`{called}` speaks of `{}`, a tool of somebody else", other.whole)).collect()
 }
 
@@ -502,18 +524,19 @@ fn judge(
     kept: &mut Kept,
     origin: &Origin,
     candidates: &[Candidate<'_>],
-    offered: &BTreeSet<String>,
     own: &[&str],
     first: FirstSight,
     at: &str,
 ) -> Vec<Judged> {
+    let offered: BTreeSet<&str> = candidates.iter().map(|candidate| &*candidate.local).collect();
+    let (mut room, mut seen) = (MOST_BARRED, BTreeSet::new());
     let others = others(kept, &origin.name, own);
     let known = kept.origins.entry(origin.name.clone()).or_default();
     let is_first = !known.settled;
     let gone: Vec<(String, Definition)> = known
         .tools
         .iter()
-        .filter(|(local, _)| !offered.contains(*local))
+        .filter(|(local, _)| !offered.contains(local.as_str()))
         .filter_map(|(local, tool)| Some((local.clone(), tool.pinned.as_ref()?.definition.clone())))
         .collect();
     let mut judged = Vec::with_capacity(candidates.len());
@@ -521,13 +544,13 @@ fn judge(
         let name = Name::of(&candidate.definition.name);
         let called = whole(&origin.name, &candidate.local);
         let mut near = near_names(&called, &name, &others);
-        near.extend(spoken_of(&called, candidate.definition, offered, &others));
-        let standing = match taken_for(&name, &others) {
-            Some((with, why)) => Standing::Colliding { with, why },
-            None => standing(known, candidate, &gone, is_first),
-        };
-        let told: Vec<String> = candidate.found.iter().map(told).chain(near.iter().cloned()).collect();
-        let is_clean = definition::verdict(candidate.found) == Verdict::Clean && near.is_empty();
+        let spoken_of = spoken_of(&called, candidate.definition, &offered, &others);
+        let is_clean = definition::verdict(candidate.found) == Verdict::Clean
+            && spoken_of.is_empty()
+            && !looks_like_another(&name, &others);
+        near.extend(spoken_of);
+        let standing = candidate.barred.clone().unwrap_or_else(|| standing(known, candidate, &gone, is_first));
+        let told = candidate.found.iter().map(told).chain(near.iter().cloned()).take(MOST_TOLD).collect();
         let standing = match standing {
             Standing::New if first == FirstSight::Pin && is_clean => {
                 known.settled = true;
@@ -535,8 +558,10 @@ fn judge(
                 known.tools.insert(candidate.local.clone(), KeptTool { pinned: Some(pin), held: None });
                 Standing::Pinned
             }
+            // Of two under one name the first is shown; neither can be pinned.
+            standing if !seen.insert(&*candidate.local) => standing,
             standing => {
-                known.hold(candidate, origin, &standing, told, at);
+                known.hold(candidate, origin, &standing, told, at, &mut room);
                 standing
             }
         };
@@ -544,7 +569,7 @@ fn judge(
     }
     // What is offered no more is not waiting for anybody; a pin stays, because the tool may come back.
     for (local, tool) in &mut known.tools {
-        if !candidates.iter().any(|candidate| candidate.local == *local) {
+        if !offered.contains(local.as_str()) {
             tool.held = None;
         }
     }
@@ -572,19 +597,41 @@ fn standing(known: &KeptOrigin, candidate: &Candidate<'_>, gone: &[(String, Defi
 }
 
 impl KeptOrigin {
-    /// Notes what waits for a person. What was seen before keeps its time.
-    fn hold(&mut self, candidate: &Candidate<'_>, origin: &Origin, standing: &Standing, told: Vec<String>, at: &str) {
+    /// Notes what is held back, and why: it waits for a person, or nobody can pin it. Of that no more is kept than there is
+    /// room for. What was seen before keeps its time.
+    fn hold(
+        &mut self,
+        candidate: &Candidate<'_>,
+        origin: &Origin,
+        standing: &Standing,
+        mut told: Vec<String>,
+        at: &str,
+        room: &mut usize,
+    ) {
         let tool = self.tools.entry(candidate.local.clone()).or_default();
-        if !standing.is_held() {
+        if *standing == Standing::Pinned {
             tool.held = None;
             return;
+        }
+        let barred = standing.barred(&whole(&origin.name, &candidate.local));
+        let mut definition = Some(candidate.definition.clone());
+        if barred.is_some() {
+            let bytes = candidate.definition.to_json().to_string().len();
+            match room.checked_sub(bytes).filter(|_| bytes <= LARGEST) {
+                Some(left) => *room = left,
+                None => {
+                    told.push(format!("it has {bytes} bytes, and only its hash is kept"));
+                    definition = None;
+                }
+            }
         }
         let since = tool.held.as_ref().filter(|held| held.hash == candidate.hash).map(|held| held.at.clone());
         tool.held = Some(Seen {
             hash: candidate.hash,
             identity: origin.identity.clone(),
-            definition: candidate.definition.clone(),
+            definition,
             why: standing.as_str().to_owned(),
+            barred,
             told,
             at: since.unwrap_or_else(|| at.to_owned()),
         });
@@ -605,5 +652,5 @@ impl Candidate<'_> {
 
 fn told(found: &Found) -> String {
     let at: String = found.at.chars().flat_map(char::escape_debug).collect();
-    format!("{} at `{at}`: {}", found.rule, found.detail)
+    format!("{} at `{at}`: {}", found.rule, found.detail).chars().take(LONGEST_TOLD).collect()
 }

@@ -94,6 +94,7 @@ impl Method {
             }),
             output_schema: None,
             annotations: None,
+            more: Map::new(),
         }
     }
 }

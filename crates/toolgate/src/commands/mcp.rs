@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use toolgate_contract::{Digest, Fault, nearest};
 use toolgate_gate::Sourced;
+use toolgate_guard::names::{self, Why};
 use toolgate_mcp::bridge::Bridge;
 use toolgate_runtime::{
     config::{self, Config, Reached, Server},
@@ -201,10 +202,15 @@ fn pairs(given: &[String], usage: &str) -> Result<BTreeMap<String, String>, Prob
 }
 
 fn refuse_known(config: &Config, name: &str) -> Result<(), Problem> {
-    match config.servers.get(name) {
-        Some(there) => Err(Problem::usage(format!("there is a server `{name}` already ({})", there.source))),
-        None => Ok(()),
-    }
+    taken(config, name).map_or(Ok(()), |why| Err(Problem::usage(why)))
+}
+
+/// Why a server cannot have this name beside those there are.
+pub(super) fn taken(config: &Config, name: &str) -> Option<String> {
+    config.servers.iter().find_map(|(there, known)| match names::collide(name, there)? {
+        Why::Same => Some(format!("there is a server `{name}` already ({})", known.source)),
+        why => Some(format!("`{name}` can be mistaken for the server `{there}` ({}): {why}", known.source)),
+    })
 }
 
 fn remove(place: &Place, name: &str) -> Result<ExitCode, Problem> {
@@ -291,8 +297,10 @@ fn show_one(place: &Place, name: &str, json: bool) -> Result<ExitCode, Problem> 
         show::line(&format!("{name} ({})\n{}", server.source, about(&server.value)))?;
         match &connected {
             Ok(()) => {
-                let row = |tool: &&Listed| [tool.tool.clone(), tool.standing.clone()];
-                show::table(["TOOL", "STANDING"], tools.iter().map(row))?;
+                let row = |tool: &&Listed| {
+                    [tool.tool.clone(), tool.standing.clone(), tool.barred.clone().unwrap_or_default()]
+                };
+                show::table(["TOOL", "STANDING", "NOBODY CAN PIN IT"], tools.iter().map(row))?;
             }
             Err(problem) => anstream::eprintln!("{problem}"),
         }
@@ -412,10 +420,15 @@ fn pin(place: &Place, name: &str, hash: Option<Digest>, yes: bool) -> Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     held.iter().try_for_each(|shown| show::line(&pins::page(shown)))?;
-    if !yes && !agrees(&format!("Pin these {} tools?", held.len()))? {
+    let fit: Vec<&Shown> = held.iter().filter(|shown| shown.barred.is_none()).collect();
+    if fit.is_empty() {
+        show::line(&format!("nothing that is held back of `{name}` can be pinned"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !yes && !agrees(&format!("Pin these {} tools?", fit.len()))? {
         return Err(Problem::usage("nothing was pinned"));
     }
-    for shown in &held {
+    for shown in fit {
         // What was shown has this hash; whatever is there by now has to have it too.
         definitions.pin(&shown.tool, shown.hash, &by)?;
         show::line(&format!("{} is pinned: agents may be shown it and call it", shown.tool))?;

@@ -223,8 +223,8 @@ impl Found {
             notes: Vec::new(),
             checked: Err(String::new()),
         };
-        found.checked = match config.servers.get(&found.name) {
-            Some(there) => Err(format!("there is a server `{}` already ({})", found.name, there.source)),
+        found.checked = match mcp::taken(config, &found.name) {
+            Some(why) => Err(why),
             None => found.take(given),
         };
         found

@@ -91,13 +91,13 @@ pub(super) fn hash(text: &str) -> Result<Digest, String> {
 }
 
 fn row(listed: Listed) -> [String; 5] {
-    let Listed { tool, standing, pinned, by, at, held } = listed;
+    let Listed { tool, standing, pinned, by, at, held, .. } = listed;
     let hash = held.or(pinned).map(|hash| hash.to_string()).unwrap_or_default();
     [tool, standing, by.unwrap_or_default(), at.unwrap_or_default(), hash]
 }
 
 pub(super) fn page(shown: &Shown) -> String {
-    let Shown { tool, standing, hash, told, diff } = shown;
+    let Shown { tool, standing, hash, barred, told, diff } = shown;
     let mut page = format!("{tool} is held back ({standing})\n");
     for line in told {
         page += &format!("! {line}\n");
@@ -105,5 +105,8 @@ pub(super) fn page(shown: &Shown) -> String {
     for line in diff {
         page += &format!("{line}\n");
     }
-    page + &format!("\nIf this is right: toolgate tools pin {tool} --hash {hash}")
+    page + &match barred {
+        Some(why) => format!("\nNobody can pin it: {why}"),
+        None => format!("\nIf this is right: toolgate tools pin {tool} --hash {hash}"),
+    }
 }

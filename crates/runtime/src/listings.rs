@@ -1,0 +1,76 @@
+//! Whoever is shown what servers offer is shown what they offer now: they are asked again first, because a server need not say
+//! that something changed.
+
+use std::{collections::BTreeMap, future::pending, time::Duration};
+
+use tokio::{sync::watch, time::timeout};
+
+/// How long a server that is slow to list is waited for. What it listed before is shown then.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Who wants to be shown what servers list, and what has been listed since.
+#[derive(Debug, Default)]
+pub(crate) struct Listings {
+    /// How often somebody wanted it.
+    wanted: watch::Sender<u64>,
+    /// By server that is connected: up to which of those it has listed.
+    listed: watch::Sender<BTreeMap<String, u64>>,
+}
+
+impl Listings {
+    pub(crate) fn lister(&self, server: &str) -> Lister {
+        let wanted = self.wanted.subscribe();
+        let known = *wanted.borrow();
+        self.listed.send_modify(|listed| _ = listed.insert(server.to_owned(), known));
+        Lister { server: server.to_owned(), wanted, listed: self.listed.clone() }
+    }
+
+    /// Has every server that is connected list what it has, and waits for those that do soon.
+    pub(crate) async fn again(&self) {
+        let mut listed = self.listed.subscribe();
+        if listed.borrow().is_empty() {
+            return;
+        }
+        let mut now = 0;
+        self.wanted.send_modify(|wanted| {
+            *wanted += 1;
+            now = *wanted;
+        });
+        let all = listed.wait_for(|listed| listed.values().all(|seen| *seen >= now));
+        // Whether they have or time is up, there is nothing more to wait for.
+        let _ = timeout(PATIENCE, all).await;
+    }
+}
+
+/// A server that lists what it has whenever somebody is about to be shown it, until this is dropped.
+#[derive(Debug)]
+pub struct Lister {
+    server: String,
+    wanted: watch::Receiver<u64>,
+    listed: watch::Sender<BTreeMap<String, u64>>,
+}
+
+impl Lister {
+    /// Waits until somebody is about to be shown what it lists.
+    pub async fn wanted(&mut self) {
+        if self.wanted.changed().await.is_err() {
+            pending::<()>().await;
+        }
+    }
+
+    /// Who wants to be shown it until now: to be told to [`Lister::listed`] once it was listed after this.
+    pub fn viewers(&mut self) -> u64 {
+        *self.wanted.borrow_and_update()
+    }
+
+    /// What these are about to be shown is what it lists.
+    pub fn listed(&self, viewers: u64) {
+        self.listed.send_modify(|listed| _ = listed.insert(self.server.clone(), viewers));
+    }
+}
+
+impl Drop for Lister {
+    fn drop(&mut self) {
+        self.listed.send_modify(|listed| _ = listed.remove(&self.server));
+    }
+}
