@@ -50,7 +50,7 @@ use toolgate_runtime::Runtime;
 pub use http::{MAX_BODY, http};
 
 use crate::{
-    lines::Lines,
+    lines::{Lines, MAX_CALLS},
     server::{Server, Shared},
 };
 
@@ -123,7 +123,7 @@ where
     let runtime = edge.runtime.clone();
     runtime.definitions(&agent)?;
     let closing = CancellationToken::new();
-    let server = Arc::new(Server::new(Shared::new(edge, agent.clone())));
+    let server = Arc::new(Server::new(Shared::new(edge, agent.clone(), MAX_CALLS)));
     let lines = Lines::new(read, write, server.clone(), closing.clone());
     let wire = lines.wire();
     let served = match serve_server_with_ct(server.clone(), lines, closing).await {

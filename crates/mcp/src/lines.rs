@@ -2,7 +2,8 @@
 //!
 //! What is promised here: a line that is not one well-formed message is answered with an error and does not stop the
 //! next one; no line grows beyond [`MAX_LINE`]; a client that writes without reading is not read from until it reads;
-//! answers that are ready together are written together; and nothing but messages is ever written.
+//! one that asks without end is refused, and what is no request is heard all the same; answers that are ready together are
+//! written together; and nothing but messages is ever written.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -15,7 +16,10 @@ use std::{
 
 use rmcp::{
     RoleServer,
-    model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, JsonRpcMessage, RequestId,
+        ServerJsonRpcMessage,
+    },
     transport::Transport,
 };
 use tokio::{
@@ -27,7 +31,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    message::{self, Refusal},
+    message::{self, Refusal, is_stateless},
     relay,
     server::Server,
     visit::PlainCall,
@@ -35,8 +39,9 @@ use crate::{
 
 /// Bytes of one line, its end included.
 pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
-/// Calls under way at once; the next one is read when one of them has been answered.
-const MAX_CALLS: usize = 1024;
+/// Requests under way at once. One more is refused: if it were left unread, so would be what cancels or answers one of them,
+/// and that the client has left.
+pub(crate) const MAX_CALLS: usize = 1024;
 /// Bytes of answers that wait for the client; more is read when it has read them.
 const MAX_UNREAD: usize = 4 * 1024 * 1024;
 /// What a reader or writer keeps between messages.
@@ -133,10 +138,18 @@ where
     /// Keeps count of the calls under way.
     fn admit(&mut self, message: ClientJsonRpcMessage) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
         match &message {
-            JsonRpcMessage::Request(request) => match self.wire.waiting().calls.entry(request.id.clone()) {
-                Entry::Occupied(_) => return Err(Refusal::id_in_use(request.id.clone())),
-                Entry::Vacant(call) => _ = call.insert(None),
-            },
+            JsonRpcMessage::Request(request) => {
+                if is_gone(&request.request) {
+                    return Err(Refusal::gone(request.id.clone(), request.request.method()));
+                }
+                let calls = &mut self.wire.waiting().calls;
+                let is_full = calls.len() >= MAX_CALLS;
+                match calls.entry(request.id.clone()) {
+                    Entry::Occupied(_) => return Err(Refusal::id_in_use(request.id.clone())),
+                    Entry::Vacant(_) if is_full => return Err(Refusal::too_many(request.id.clone(), MAX_CALLS)),
+                    Entry::Vacant(call) => _ = call.insert(None),
+                }
+            }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -206,6 +219,13 @@ where
     }
 }
 
+/// A request that says it is of a revision in which there is none of its kind. The SDK answers it nevertheless where it is
+/// the first of a connection.
+fn is_gone(request: &ClientRequest) -> bool {
+    let version = request.get_meta().protocol_version();
+    matches!(request, ClientRequest::PingRequest(_)) && version.is_some_and(|version| is_stateless(version.as_str()))
+}
+
 /// What a look at the input gave.
 enum Line {
     /// A line is in the buffer.
@@ -239,7 +259,7 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            self.wire.until(|waiting| waiting.answers.len() < MAX_UNREAD && waiting.calls.len() < MAX_CALLS).await;
+            self.wire.until(|waiting| waiting.answers.len() < MAX_UNREAD).await;
             let taken = match self.read_line().await {
                 Ok(Line::Whole) => self.take_message(),
                 Ok(Line::TooLong) => Err(Refusal::too_long(&mem::take(&mut self.line))),

@@ -25,7 +25,10 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 use toolgate_contract::{
     AgentName, ApprovalId, CALL_TOOL, Call, DISCOVERY, Digest, Fault, Outcome, Person, Status, digest,
 };
@@ -35,7 +38,7 @@ use crate::{
     Edge,
     ask::{self, Kept, Said, Tickets, Way},
     changes::{self, Changes, Lists},
-    message::told,
+    message::{self, told},
     offers::{Page, Watchings, page},
     present::{self, Shape},
     relay,
@@ -71,6 +74,9 @@ pub(crate) struct Shared {
     changes: Arc<Changes>,
     tickets: Tickets,
     tasks: Tasks,
+    /// A place for every call that a request waits for, also where the client of the request has hung up. Those that go on by
+    /// themselves are counted where they are kept.
+    calls: Semaphore,
 }
 
 /// What is known about tools that were called, for as long as the catalog stays what it is.
@@ -89,8 +95,8 @@ struct KnownTool {
 }
 
 impl Shared {
-    /// Outside of a Tokio runtime this panics.
-    pub(crate) fn new(edge: Edge, agent: AgentName) -> Arc<Self> {
+    /// For so many calls at once. Outside of a Tokio runtime this panics.
+    pub(crate) fn new(edge: Edge, agent: AgentName, calls: usize) -> Arc<Self> {
         let Edge { runtime, console } = edge;
         let implementation = Implementation::new("toolgate", env!("CARGO_PKG_VERSION")).with_title("Toolgate");
         let server_info = serde_json::to_value(&implementation).unwrap_or_default();
@@ -119,6 +125,7 @@ impl Shared {
             changes,
             tickets: Tickets::default(),
             tasks: Tasks::default(),
+            calls: Semaphore::new(calls),
         })
     }
 
@@ -255,6 +262,10 @@ impl Server {
     /// has to be known first. Every request that becomes a call comes here, the first time and again.
     pub(crate) async fn answer(&self, call: Call, brought: Brought<'_>, visit: &Visit) -> Result<Answered, ErrorData> {
         let Brought { method, state, answers } = brought;
+        let Ok(_place) = self.calls.try_acquire() else {
+            let fault = message::too_many("this agent has as many calls under way as it may");
+            return Err(told(ErrorCode::INVALID_REQUEST, fault));
+        };
         let takes_tasks = method == "tools/call" && visit.is_stateless() && visit.can.tasks && self.tasks.has_room();
         let seat = self.seat(visit);
         let may_come_again = visit.is_stateless() && (seat.is_some() || self.has_questions(&call));
