@@ -25,6 +25,9 @@ use crate::{
     town::{Client, meta, wait_until},
 };
 
+/// The last revision with sessions.
+const OLD: &str = "2025-11-25";
+
 /// Headers that are about one connection and not about the request.
 const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 
@@ -85,18 +88,40 @@ impl Served {
         for (key, value) in meta(can).as_object().into_iter().flatten() {
             params["_meta"][key] = value.clone();
         }
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method), ("Mcp-Name", &name)];
+        self.send(token, &headers, &body)
+    }
+
+    /// A message with these headers.
+    fn send(&self, token: &str, headers: &[(&str, &str)], message: &Value) -> TcpStream {
+        let body = message.to_string();
         // What comes back for the older version comes in one piece.
-        let head = format!(
+        let mut head = format!(
             "POST /mcp HTTP/1.0\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n\
-             Mcp-Name: {name}\r\nContent-Length: {}\r\n\r\n",
+             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
             self.address,
             body.len()
         );
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
         let mut stream = TcpStream::connect(self.address).expect("it listens");
-        stream.write_all((head + &body).as_bytes()).expect("it reads");
+        stream.write_all((head + "\r\n" + &body).as_bytes()).expect("it reads");
         stream
+    }
+
+    /// Begins a session, of a client of the old era that can do this.
+    pub fn greet(&self, can: &Value) -> Session<'_> {
+        let info = json!({ "name": "t", "version": "1" });
+        let hello = json!({ "protocolVersion": OLD, "capabilities": can, "clientInfo": info });
+        let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello });
+        let mut answer = String::new();
+        self.send(&self.token, &[], &hello).read_to_string(&mut answer).expect("it answers");
+        let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session").to_owned();
+        let session = Session { served: self, id };
+        session.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        session
     }
 
     /// The same, and the answer.
@@ -119,6 +144,54 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A session of a client of the old era.
+#[derive(Debug)]
+pub struct Session<'a> {
+    served: &'a Served,
+    id: String,
+}
+
+impl Session<'_> {
+    /// Sends a message; what comes back is yet to be read.
+    pub fn post(&self, message: &Value) -> Messages {
+        let headers = [("MCP-Protocol-Version", OLD), ("Mcp-Session-Id", &self.id)];
+        self.served.send(&self.served.token, &headers, message).into()
+    }
+
+    /// Sends one that is not answered, and waits until it has been taken.
+    pub fn tell(&self, message: &Value) {
+        let mut taken = String::new();
+        self.post(message).0.read_line(&mut taken).expect("it answers");
+        assert!(taken.contains(" 202 "), "{taken}");
+    }
+}
+
+/// The messages of an answer, as they come.
+#[derive(Debug)]
+pub struct Messages(BufReader<TcpStream>);
+
+impl From<TcpStream> for Messages {
+    fn from(stream: TcpStream) -> Self {
+        Self(BufReader::new(stream))
+    }
+}
+
+impl Iterator for Messages {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        while self.0.read_line(&mut line).expect("it can be read") > 0 {
+            let data = line.strip_prefix("data: ").unwrap_or(&line);
+            if data.starts_with('{') {
+                return Some(serde_json::from_str(data).expect("a message"));
+            }
+            line.clear();
+        }
+        None
     }
 }
 

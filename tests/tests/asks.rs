@@ -523,6 +523,40 @@ fn a_person_is_asked_first_whether_a_call_may_run_and_then_what_its_server_wants
 }
 
 #[test]
+fn in_the_old_era_the_person_at_the_client_is_asked_while_the_call_waits() {
+    let town = with(&asking("legacy", "elicitation/create", form("", "name")))
+        .setting("policy", json!({ "ask": { "tools": ["write"] } }))
+        .setting("approvals", json!({ "hold": "1s", "at_client": { "default": "ann" } }));
+    let call = |path: &str| json!({ "name": "write", "arguments": { "path": path, "content": "x" } });
+    let answer = |asked: &Value, approve: bool| {
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        assert!(asked["params"]["message"].as_str().unwrap().contains("new file "), "{asked}");
+        json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": { "approve": approve } } })
+    };
+    let check = |path: &str, approve: bool, ended: &Value| {
+        assert_eq!(ended["result"]["isError"], !approve, "{ended}");
+        assert_eq!(code(ended), if approve { Value::Null } else { json!("approval_denied") }, "{ended}");
+        assert_eq!(town.bench.workspace().join(path).exists(), approve);
+    };
+    let mut client = town.serve(Era::Old, able());
+    for (path, approve) in [("a.txt", true), ("b.txt", false)] {
+        let asked = client.begin(call(path));
+        client.say(&answer(&asked, approve));
+        check(path, approve, &client.hear());
+    }
+    // Over HTTP the question comes on the stream of the call, and the answer by a request of its own.
+    let served = Served::with(&town.bench, &["--config", &town.config().to_string_lossy()]);
+    let session = served.greet(&able());
+    for (path, approve) in [("c.txt", true), ("d.txt", false)] {
+        let begin = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call(path) });
+        let mut stream = session.post(&begin);
+        session.tell(&answer(&stream.next().unwrap(), approve));
+        check(path, approve, &stream.next().unwrap());
+        assert_eq!(stream.next(), None);
+    }
+}
+
+#[test]
 fn a_stream_that_ends_too_early_is_taken_up_again() {
     let told = json!({ "send": { "jsonrpc": "2.0", "id": "$id", "result": { "content": [{ "type": "text", "text": "at last" }] } } });
     let script = json!({ "era": "legacy", "events": true, "tools": [[tool("ask")]], "answers": {

@@ -754,7 +754,10 @@ fn agents_never_learn_of_it_and_people_do_not_call_tools_of_agents() {
         assert_eq!(here.problem(), there.problem(), "{token:?}");
         assert_eq!(here.header("www-authenticate"), there.header("www-authenticate"), "{token:?}");
     }
-    assert_eq!((list(PATH, None).status(), list(PATH, Some(&agent)).status()), (401, 403));
+    let turned_away = list(PATH, Some(&agent));
+    let challenge = Some("Bearer error=\"insufficient_scope\", scope=\"read\"");
+    assert_eq!((list(PATH, None).status(), turned_away.status()), (401, 403));
+    assert_eq!(turned_away.header("www-authenticate"), challenge);
     for path in ["/.well-known/oauth-protected-resource/manage/mcp", "/manage", "/manage/"] {
         let (here, nowhere) = (served.send("GET", path, &[], ""), served.send("GET", "/nowhere", &[], ""));
         assert_eq!((here.status(), here.body()), (nowhere.status(), nowhere.body()), "{path}");

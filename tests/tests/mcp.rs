@@ -261,6 +261,33 @@ fn a_stateless_request_without_its_metadata_is_refused() {
 }
 
 #[test]
+fn what_the_newest_revision_has_no_more_is_not_there() {
+    let bench = Bench::new();
+    for (method, params) in [("ping", json!({})), ("initialize", json!({})), ("initialize", hello("2026-07-28"))] {
+        // Also as the first that is asked, when nothing else says which era it is.
+        let mut server = Server::start(&bench, Era::Stateless);
+        for _ in 0..2 {
+            let answer = server.ask(method, params.clone());
+            let error = &answer["error"];
+            assert_eq!(
+                (&error["code"], &error["data"]["code"]),
+                (&json!(-32601), &json!("unknown_method")),
+                "{answer}"
+            );
+            assert_eq!(server.call("echo", json!({ "text": "on" }))["resultType"], "complete");
+        }
+        server.leave();
+    }
+    // To ask for it has not made this connection one of the newest revision.
+    let mut server = Server::start(&bench, Era::Stateless);
+    assert_eq!(server.ask("ping", json!({}))["error"]["code"], -32601);
+    server.era = Era::Session;
+    assert_eq!(server.ask("ping", json!({}))["result"], json!({}));
+    assert_eq!(server.ask("initialize", hello("2025-11-25"))["result"]["protocolVersion"], "2025-11-25");
+    server.leave();
+}
+
+#[test]
 fn the_tools_are_the_same_in_both_eras() {
     let bench = Bench::new();
     let lists = Era::BOTH.map(|era| {

@@ -155,15 +155,19 @@ impl Client<'_> {
 
     /// Begins a session.
     fn greet(&mut self) -> Value {
+        self.greet_in(LEGACY).json()["result"].take()
+    }
+
+    fn greet_in(&mut self, version: &str) -> Reply {
         let hello =
-            json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello });
         let reply = self.send("POST", &[], request.to_string());
         assert_eq!(reply.status(), 200, "{reply:?}");
         self.session = Some(reply.header("mcp-session-id").unwrap().to_owned());
         let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-        assert_eq!(self.send("POST", &[("MCP-Protocol-Version", LEGACY)], ready.to_string()).status(), 202);
-        reply.json()["result"].take()
+        assert_eq!(self.send("POST", &[("MCP-Protocol-Version", version)], ready.to_string()).status(), 202);
+        reply
     }
 }
 
@@ -218,9 +222,25 @@ fn without_sessions_every_request_stands_alone() {
     assert_eq!((&called["resultType"], &called["isError"]), (&json!("complete"), &json!(false)), "{called}");
     assert_eq!(bench.text("a.txt"), "x");
     // Those who only ask get no stream, and nothing is kept that could be ended.
+    let bearer = ("Authorization", &*client.bearer);
     for method in ["GET", "DELETE"] {
-        assert_eq!(client.send(method, &[("MCP-Protocol-Version", MODERN)], "").status(), 405, "{method}");
+        for headers in [
+            &[("MCP-Protocol-Version", MODERN), ("Accept", "text/event-stream")][..],
+            &[("MCP-Protocol-Version", MODERN), ("Accept", "*/*")],
+            &[("MCP-Protocol-Version", MODERN), ("Mcp-Session-Id", "x")],
+            &[("Accept", "*/*")],
+            &[],
+        ] {
+            let reply = served.send(method, "/mcp", &[&[bearer], headers].concat(), "");
+            assert_eq!((reply.status(), reply.header("allow")), (405, Some("POST")), "{method} {headers:?}");
+        }
     }
+    // What is accepted may be said in several lines.
+    let accepts =
+        [("Accept", "text/event-stream"), ("Accept", "application/json"), ("Content-Type", "application/json")];
+    let speaks = [bearer, ("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/list")];
+    let list = modern("tools/list", json!({})).to_string();
+    assert_eq!(served.send("POST", "/mcp", &[&accepts[..], &speaks].concat(), list).status(), 200);
     // What there was before is a method like any other that is not there.
     let hello = json!({ "protocolVersion": MODERN, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     for params in [json!({}), hello] {
@@ -295,6 +315,9 @@ fn only_an_agents_token_opens_it() {
     let person = token(&bench, &["--person", "ann", "--scope", "read", "--scope", "approve", "--scope", "admin"]);
     let refused = send(&[("Authorization", &format!("Bearer {person}"))]);
     assert_eq!(refused.problem(), (403, "not_allowed".into()));
+    let with = |what: &str| format!("Bearer error=\"{what}\", resource_metadata=\"{about}\"");
+    let insufficient = with("insufficient_scope\", scope=\"call");
+    assert_eq!(refused.header("www-authenticate"), Some(&*insufficient));
     assert!(refused.0.contains("`ann` is a person") && refused.0.contains("tokens add --agent"), "{refused:?}");
 
     let origin = format!("http://{}", served.host);
@@ -306,14 +329,18 @@ fn only_an_agents_token_opens_it() {
     let agent = agent(&bench);
     let bearer = format!("Bearer {agent}");
     assert_eq!(send(&[("Authorization", &bearer), ("Authorization", &bearer)]).status(), 401);
-    assert_eq!(send(&[("Authorization", &format!("Bearer {agent}0"))]).status(), 401);
+    let unknown = send(&[("Authorization", &format!("Bearer {agent}0"))]);
+    assert_eq!((unknown.status(), unknown.header("www-authenticate")), (401, Some(&*with("invalid_token"))));
+    let other = send(&[("Authorization", &format!("Basic {agent}"))]);
+    assert_eq!((other.status(), other.header("www-authenticate")), (401, Some(&*challenge)), "that is no token");
     let headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/list"), ("Authorization", &bearer)];
     assert_eq!(send(&headers).status(), 200);
     let listed = bench.run(&["tokens", "list"]).exits(0).json();
     let id =
         listed.as_array().unwrap().iter().find(|it| it["principal"].as_str().unwrap().contains("default")).unwrap();
     bench.run(&["tokens", "revoke", id["id"].as_str().unwrap()]).exits(0);
-    assert_eq!(send(&headers).status(), 401, "a token that was taken back");
+    let taken_back = send(&headers);
+    assert_eq!((taken_back.status(), taken_back.header("www-authenticate")), (401, Some(&*with("invalid_token"))));
 }
 
 #[test]
@@ -385,8 +412,21 @@ fn what_headers_say_is_what_the_body_says() {
     check(&[version, ("Mcp-Method", "tools/list"), ("Mcp-Name", "write")], &call, (400, -32020));
     check(&[version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "read")], &call, (400, -32020));
     check(&[version, ("Mcp-Name", "write")], &call, (400, -32020));
-    let twice = [version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "write"), ("Mcp-Name", "read")];
-    check(&twice, &call, (400, -32020));
+    // What is said twice is said by two, whichever comes first.
+    let once = [version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")];
+    for again in [("Mcp-Name", "read"), ("Mcp-Method", "tools/list"), ("MCP-Protocol-Version", LEGACY), version] {
+        check(&[&once[..], &[again]].concat(), &call, (400, -32020));
+        check(&[&[again], &once[..]].concat(), &call, (400, -32020));
+    }
+    for twice in [("Mcp-Session-Id", "x"), ("Mcp-Param-Region", "north")] {
+        check(&[&once[..], &[twice, twice]].concat(), &call, (400, -32020));
+        assert_eq!(client.send("GET", &[("MCP-Protocol-Version", LEGACY), twice, twice], "").error(), (400, -32020));
+    }
+    let refused = client.send("POST", &[&once[..], &[version]].concat(), call.to_string()).json();
+    assert_eq!(
+        (&refused["id"], &refused["error"]["message"]),
+        (&json!(1), &json!("duplicate mcp-protocol-version header"))
+    );
     let both = "application/json, text/event-stream";
     for (accept, kind, status) in [("application/json", "application/json", 406), (both, "text/plain", 415)] {
         let headers = [
@@ -412,7 +452,33 @@ fn what_headers_say_is_what_the_body_says() {
     let mut bare = call.clone();
     bare["params"]["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": MODERN });
     check(&[version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "write")], &bare, (400, -32602));
+    // A name may be written in letters that every header can carry; `cmVhZA==` is `read`.
+    for name in ["=?base64?cmVhZA==?=", "=?base64?!?=", "=?base64?d3JpdGU=", "d3JpdGU="] {
+        check(&[version, ("Mcp-Method", "tools/call"), ("Mcp-Name", name)], &call, (400, -32020));
+    }
     assert!(!fs::exists(bench.workspace().join("c.txt")).unwrap(), "nothing of it ran");
+    let encoded = [version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "=?base64?d3JpdGU=?=")];
+    let reply = client.send("POST", &encoded, call.to_string());
+    assert_eq!((reply.status(), bench.text("c.txt")), (200, "x".to_owned()), "{reply:?}");
+}
+
+#[test]
+fn revisions_that_know_no_empty_events_get_none() {
+    let bench = Bench::new();
+    let served = Served::start(&bench);
+    let token = agent(&bench);
+    for (version, is_primed) in [("2025-03-26", false), ("2025-06-18", false), (LEGACY, true)] {
+        let mut client = served.client(&token);
+        let greeted = client.greet_in(version);
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": write("f.txt") });
+        let called = client.send("POST", &[("MCP-Protocol-Version", version)], request.to_string());
+        let events = |reply: &Reply| -> Vec<bool> {
+            let data = reply.0.lines().filter_map(|line| line.strip_prefix("data:"));
+            data.map(|data| serde_json::from_str::<Value>(data).is_ok()).collect()
+        };
+        assert_eq!(events(&greeted), [true], "{version}: {greeted:?}");
+        assert_eq!(events(&called), if is_primed { vec![false, true] } else { vec![true] }, "{version}: {called:?}");
+    }
 }
 
 #[test]

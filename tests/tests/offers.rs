@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::{
+    collections::BTreeSet,
     thread,
     time::{Duration, Instant},
 };
@@ -11,6 +12,8 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use toolgate_tests::{
+    TOOLS,
+    gateway::{Messages, Served},
     hostile::Hostile,
     town::{Client, Era, Town, strings, wait_until},
 };
@@ -524,6 +527,88 @@ fn whoever_listens_hears_of_changes_of_lists_and_addresses() {
         prompts(&mut client) == ["far__greet", "far__leave"]
     });
     assert!(told);
+}
+
+#[test]
+fn over_http_who_listens_reads_a_stream() {
+    let changed = json!({ "send": { "jsonrpc": "2.0", "method": "notifications/prompts/list_changed" } });
+    let mut answers = plain();
+    answers["prompts/list"] = json!([
+        [{ "result": { "prompts": [{ "name": "greet" }] } }],
+        [{ "result": { "prompts": [{ "name": "greet" }, { "name": "leave" }] } }],
+    ]);
+    answers["tools/call:work"] = json!([[changed, { "result": { "content": [] } }]]);
+    let town = town().with("far", server("legacy", answers));
+    let served = Served::with(&town.bench, &["--config", &town.config().to_string_lossy()]);
+    let ask = |method: &str, params: Value| served.ask(served.token(), &json!({}), method, params);
+    ask("prompts/list", json!({}));
+    let wanted = json!({ "notifications": { "promptsListChanged": true } });
+    let mut stream = Messages::from(served.post(served.token(), &json!({}), "subscriptions/listen", wanted.clone()));
+    let mut heard = |method: &str| {
+        let message = stream.find(|message| message["method"] == method).unwrap();
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1, "{message}");
+        message["params"].clone()
+    };
+    assert_eq!(heard("notifications/subscriptions/acknowledged")["notifications"], wanted["notifications"]);
+    ask("tools/call", json!({ "name": "far__work", "arguments": {} }));
+    // That the server came at all may be told late, and is the first notice then.
+    let told = (0..2).any(|_| {
+        heard("notifications/prompts/list_changed");
+        let prompts = ask("prompts/list", json!({}))["result"]["prompts"].take();
+        strings(prompts.as_array().unwrap(), "name").contains(&"far__leave".to_owned())
+    });
+    assert!(told);
+}
+
+/// A name for each of so many, no two of which look alike.
+fn many(most: usize) -> Vec<String> {
+    let letters = || "abcdefghjknp".chars();
+    let all = letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| format!("probe_{a}{b}{c}"))));
+    all.take(most).collect()
+}
+
+#[test]
+fn long_lists_are_read_to_their_end() {
+    let names = many(250);
+    let each = |entry: fn(&str) -> Value| Value::from_iter(names.iter().map(|name| entry(name)));
+    let mut script = server(
+        "legacy",
+        lists(
+            each(|name| json!({ "name": name })),
+            each(|name| json!({ "uri": format!("db://{name}"), "name": name })),
+            each(|name| json!({ "uriTemplate": format!("db://{name}/{{id}}"), "name": name })),
+        ),
+    );
+    script["tools"] = json!([each(|name| json!({ "name": name, "inputSchema": { "type": "object" } }))]);
+    let tools: Vec<&str> = names.iter().map(String::as_str).collect();
+    let town = Town::new(&tools).with("far", script).setting("disclosure", json!({ "mode": "off" }));
+    for era in [Era::Old, Era::New] {
+        let mut client = town.serve(era, json!({}));
+        for (method, list, key, theirs, page) in [
+            ("tools/list", "tools", "name", "far__", 50),
+            ("prompts/list", "prompts", "name", "far__", 200),
+            ("resources/list", "resources", "uri", "db://", 200),
+            ("resources/templates/list", "resourceTemplates", "uriTemplate", "db://", 200),
+        ] {
+            let (mut pages, mut all, mut params) = (0, Vec::new(), json!({}));
+            loop {
+                let mut listed = client.ask(method, params)["result"].take();
+                let entries = strings(listed[list].as_array().unwrap(), key);
+                assert!(entries.len() <= page, "{method}: {}", entries.len());
+                (pages, params) = (pages + 1, json!({ "cursor": listed["nextCursor"].take() }));
+                all.extend(entries);
+                if params["cursor"].is_null() {
+                    break;
+                }
+            }
+            assert_eq!(pages, all.len().div_ceil(page), "{method}");
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{method}: each is there once");
+            assert_eq!(all.iter().filter(|entry| entry.starts_with(theirs)).count(), names.len(), "{method}");
+            if method == "tools/list" {
+                assert_eq!(all.len(), names.len() + TOOLS.len());
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use serde_json::{Value, json};
 use toolgate_tests::{
-    gateway::Served,
+    gateway::{Messages, Served},
     town::{Client, Era, Town, wait_until},
 };
 
@@ -19,7 +19,8 @@ fn town() -> Town {
     let whole = json!({ "content": [{ "type": "hologram", "depth": 3 }], "x-top": [1], "_meta": lookalikes });
     let needs =
         json!({ "error": { "code": -32021, "message": "no", "data": { "requiredCapabilities": { "sampling": {} } } } });
-    let names = ["whole", "needs", "fails", "hangs", "mirrored"];
+    let report = json!({ "send": { "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "$id", "progress": 1 } } });
+    let names = ["whole", "needs", "fails", "hangs", "reports", "mirrored"];
     let schema =
         json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
     let tools = names.map(|name| match name {
@@ -31,6 +32,7 @@ fn town() -> Town {
         "tools/call:needs": [[needs]],
         "tools/call:fails": [[{ "result": { "content": [{ "type": "text", "text": "no" }], "isError": true } }]],
         "tools/call:hangs": [["hang"]],
+        "tools/call:reports": [[report, "hang"]],
     });
     let script = json!({ "era": "modern", "tools": [tools], "answers": answers });
     Town::new(&names).with("far", script).set("far", "may_ask", json!(["sampling"]))
@@ -116,7 +118,11 @@ fn over_http_a_call_is_answered_alike_whichever_way_it_takes() {
 
 /// How calls of `far__hangs` ended, as it is recorded.
 fn ended(town: &Town) -> Vec<Value> {
-    let outcomes = town.outcomes().into_iter().filter(|outcome| outcome["tool"] == "far__hangs");
+    ended_of(town, "far__hangs")
+}
+
+fn ended_of(town: &Town, tool: &str) -> Vec<Value> {
+    let outcomes = town.outcomes().into_iter().filter(|outcome| outcome["tool"] == tool);
     outcomes.map(|mut outcome| outcome["code"].take()).collect()
 }
 
@@ -152,4 +158,43 @@ fn a_call_whose_client_cancels_or_leaves_ends() {
     drop(call);
     wait_until("it has ended", || ended(&town).len() == before + 1);
     assert_eq!(ended(&town)[before..], [json!("cancelled")]);
+}
+
+#[test]
+fn over_http_a_call_that_reports_is_taken_back_with_its_stream_and_by_another_request() {
+    let town = town();
+    let served = Served::with(&town.bench, &["--config", town.config().to_str().unwrap()]);
+    let call = json!({ "name": "far__reports", "arguments": {}, "_meta": { "progressToken": "p" } });
+    served.ask(served.token(), &json!({}), "tools/list", json!({}));
+    let mut stream = Messages::from(served.post(served.token(), &json!({}), "tools/call", call.clone()));
+    assert_eq!(stream.next().unwrap()["method"], "notifications/progress");
+    drop(stream);
+    wait_until("it has ended", || ended_of(&town, "far__reports") == ["cancelled"]);
+
+    // In the old era who hangs up takes nothing back, and says so with another request.
+    let session = served.greet(&json!({}));
+    let begin = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call });
+    let mut stream = session.post(&begin);
+    assert_eq!(stream.next().unwrap()["method"], "notifications/progress");
+    session.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 5 } }));
+    assert_eq!(stream.next(), None, "it is not answered");
+    wait_until("it has ended", || ended_of(&town, "far__reports") == ["cancelled", "cancelled"]);
+}
+
+#[test]
+fn a_late_word_about_a_plain_call_ends_nothing() {
+    let town = town();
+    let mut client = town.serve(Era::New, json!({}));
+    client.ask("server/discover", json!({}));
+    let id = client.send("tools/call", json!({ "name": "echo", "arguments": { "text": "a" } }));
+    assert_eq!(client.hear()["id"], id);
+    // The call is answered, and nothing but it has begun the conversation.
+    let late = json!({ "method": "notifications/cancelled", "params": { "requestId": id } });
+    let words = [late, json!({ "id": 99, "result": {} }), json!({ "method": "notifications/initialized" })];
+    for mut word in words {
+        word["jsonrpc"] = json!("2.0");
+        client.say(&word);
+        assert_eq!(client.result("echo", json!({ "text": "b" }))["content"][0]["text"], "b", "{word}");
+    }
+    assert!(client.leave().success());
 }

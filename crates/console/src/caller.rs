@@ -105,11 +105,11 @@ pub(crate) async fn admit_caller(guard: &Guard, caller: &Caller, request: Reques
     if let (Principal::Person(person), Scope::Call) = (&caller.principal, guard.scope) {
         let message = format!("calls are made by agents, and `{person}` is a person");
         let remedy = "Use an agent's token: `toolgate tokens add --agent NAME` makes one.";
-        return Err(Problem::not_allowed(message, remedy));
+        return Err(Problem::not_allowed(message, remedy).lacks(guard.scope));
     }
     if !caller.may(guard.scope) {
         let message = format!("`{}` has no scope `{}`", caller.principal, guard.scope);
-        return Err(Problem::not_allowed(message, "Use a token or a log-in that has it."));
+        return Err(Problem::not_allowed(message, "Use a token or a log-in that has it.").lacks(guard.scope));
     }
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return Ok(request);
@@ -203,7 +203,7 @@ pub(crate) async fn by_token(shared: &Shared, headers: &HeaderMap, now: Instant)
         return Ok(Caller { principal: token.principal, scopes: token.scopes, way: Way::Token(token.id) });
     }
     shared.guesses.take((), now).map_err(Problem::too_often)?;
-    Err(Problem::unknown_caller())
+    Err(if secret.is_some() { Problem::unknown_token() } else { Problem::unknown_caller() })
 }
 
 async fn by_cookie(shared: &Shared, site: &Site, headers: &HeaderMap, now: Instant) -> Result<Caller, Problem> {

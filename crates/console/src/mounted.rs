@@ -5,7 +5,7 @@ use std::time::Instant;
 use axum::{
     Router,
     extract::{Extension, Request, State},
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderValue, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
@@ -73,10 +73,12 @@ async fn agents_only(State(gate): State<Gate>, request: Request, next: Next) -> 
         Ok(request) => next.run(request).await,
         Err(problem) => {
             let mut response = problem.into_response();
-            if let (StatusCode::UNAUTHORIZED, Some(site)) = (response.status(), site) {
-                let challenge = format!("Bearer resource_metadata=\"{}{ABOUT}{}\"", site.origin, gate.path);
+            let challenge = response.headers().get(header::WWW_AUTHENTICATE).and_then(|it| it.to_str().ok());
+            if let (Some(challenge), Some(site)) = (challenge, site) {
+                let more = if challenge.contains('=') { "," } else { "" };
+                let about = format!("resource_metadata=\"{}{ABOUT}{}\"", site.origin, gate.path);
                 // The origin is one of our own names, so it is a header.
-                if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+                if let Ok(challenge) = HeaderValue::from_str(&format!("{challenge}{more} {about}")) {
                     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
                 }
             }

@@ -9,7 +9,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use toolgate_contract::Fault;
+use toolgate_contract::{Fault, Scope};
 use toolgate_runtime::store::StoreError;
 
 /// A problem, as programs get it. Pages show the same three sentences.
@@ -20,26 +20,63 @@ pub(crate) struct Problem {
     pub(crate) message: String,
     pub(crate) remedy: String,
     retry_after: Option<Duration>,
+    challenge: Option<Challenge>,
+}
+
+/// What a program is told that would have to prove itself with another token (RFC 6750).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Challenge {
+    /// It has sent none.
+    NoToken,
+    /// What it has sent is none, or no longer one.
+    InvalidToken,
+    /// It is known who is asking, and their token is not good for this.
+    InsufficientScope(Scope),
+}
+
+impl Challenge {
+    fn header(self) -> Option<HeaderValue> {
+        match self {
+            Self::NoToken => Some(HeaderValue::from_static("Bearer")),
+            Self::InvalidToken => Some(HeaderValue::from_static("Bearer error=\"invalid_token\"")),
+            // The name of a scope is a header, and so there always is one.
+            Self::InsufficientScope(scope) => {
+                HeaderValue::from_str(&format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"")).ok()
+            }
+        }
+    }
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { status, code: code.to_owned(), message: message.into(), remedy: remedy.into(), retry_after: None }
+        let (message, remedy) = (message.into(), remedy.into());
+        Self { status, code: code.to_owned(), message, remedy, retry_after: None, challenge: None }
     }
 
     /// Nobody knows who is asking.
     pub(crate) fn unknown_caller() -> Self {
-        Self::new(
+        let problem = Self::new(
             StatusCode::UNAUTHORIZED,
             "not_logged_in",
             "it is not known who is asking",
             "Send a token as `Authorization: Bearer TOKEN`, or log in with a browser.",
-        )
+        );
+        Self { challenge: Some(Challenge::NoToken), ..problem }
+    }
+
+    /// Nor does the token say so that was sent.
+    pub(crate) fn unknown_token() -> Self {
+        Self { challenge: Some(Challenge::InvalidToken), ..Self::unknown_caller() }
     }
 
     /// It is known who is asking, and they may not.
     pub(crate) fn not_allowed(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "not_allowed", message, remedy)
+    }
+
+    /// The same, because what they prove themselves with is not good for this.
+    pub(crate) fn lacks(self, scope: Scope) -> Self {
+        Self { challenge: Some(Challenge::InsufficientScope(scope)), ..self }
     }
 
     /// The request cannot be read.
@@ -69,8 +106,8 @@ impl Problem {
         if let Some(wait) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        if let Some(challenge) = self.challenge.and_then(Challenge::header) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
     }
 }

@@ -15,11 +15,10 @@ use axum::{
     Router,
     body::{Body, HttpBody as _, to_bytes},
     extract::{Extension, Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use http_body_util::BodyExt as _;
-use memchr::memmem;
 use rmcp::{
     ServerHandler,
     model::{
@@ -42,18 +41,20 @@ use crate::{
     relay,
     server::Server,
     session::Sessions,
-    visit::{PlainCall, VERSION},
+    visit::PlainCall,
 };
 
 /// Bytes of one request.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
-/// Requests of one caller that are answered at once, its streams among them.
+/// Requests of one caller that are answered at once, its streams among them; and its calls, those among them that nobody
+/// waits for any more.
 const MOST_AT_ONCE: usize = 256;
 /// How often somebody looks for sessions that are over.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// Where a session of an older revision is named.
+/// Where a session of an older revision is named, and a revision.
 const SESSION: &str = "mcp-session-id";
+const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// What bodies are of.
 const JSON: &str = "application/json";
 
@@ -95,9 +96,9 @@ impl Agents {
         }
         // A token outlives the agent it was made for; only those the config names get a door.
         self.edge.runtime.definitions(&agent)?;
-        let shared = self.edge.enter(&agent);
-        let plain = Arc::new(Server::new(shared.clone()));
-        Ok(self.doors.of(agent, Some(plain), move || Server::new(shared.clone())))
+        let (shared, calls) = (self.edge.enter(&agent), Arc::new(Semaphore::new(MOST_AT_ONCE)));
+        let plain = Arc::new(Server::new(shared.clone(), calls.clone()));
+        Ok(self.doors.of(agent, Some(plain), move || Server::new(shared.clone(), calls.clone())))
     }
 }
 
@@ -191,21 +192,29 @@ impl<S: ServerHandler> Door<S> {
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_json_response(true)
+            // Streams begin with an empty event where the revision of their session has such (`session.rs`).
+            .with_sse_retry(None)
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(stop.child_token());
         let service = StreamableHttpService::new(move || Ok(make()), sessions.clone(), config);
         Self { service, sessions, plain, slots: Arc::new(Semaphore::new(MOST_AT_ONCE)), stop: stop.clone() }
     }
 
-    pub(crate) async fn answer(&self, request: Request) -> Response {
+    pub(crate) async fn answer(&self, mut request: Request) -> Response {
         let Ok(slot) = self.slots.clone().try_acquire_owned() else {
-            let message = format!("{MOST_AT_ONCE} requests of this caller are being answered");
-            let fault = Fault::refused("too_many_at_once", message, "Wait for one of them, then try again.");
+            let fault = message::too_many(format!("{MOST_AT_ONCE} requests of this caller are being answered"));
             return told(StatusCode::TOO_MANY_REQUESTS, &fault);
         };
+        join_accept(request.headers_mut());
+        if *request.method() == Method::POST {
+            return self.post(request, slot).await;
+        }
+        if let Some(name) = given_twice(request.headers()) {
+            return refused(Refusal::duplicate_header(None, name.as_str()));
+        }
+        // What happens seldom does not make every call larger.
         match *request.method() {
-            Method::POST => self.post(request, slot).await,
-            // What happens seldom does not make every call larger.
+            Method::GET | Method::DELETE if !is_of_a_session(request.headers()) => only_posts(),
             Method::DELETE => Box::pin(self.delete(request)).await,
             _ => Box::pin(self.pass_on(request, slot)).await,
         }
@@ -232,21 +241,15 @@ impl<S: ServerHandler> Door<S> {
             let fault = Fault::failed("too_large", format!("the body has more than {MAX_BODY} bytes"), "Send less.");
             return told(StatusCode::PAYLOAD_TOO_LARGE, &fault);
         };
-        if let Some(id) = greets_without_need(&bytes) {
-            let fault = Fault::failed(
-                "unknown_method",
-                "there is no `initialize` in the revision this request says it is of",
-                "Ask without it, or leave the revision out of `_meta`.",
-            );
-            let reply = ServerJsonRpcMessage::error(message::told(ErrorCode::METHOD_NOT_FOUND, fault), Some(id));
-            return json_answer(StatusCode::NOT_FOUND, &json!(reply));
-        }
         let mut message = match message::read(&bytes) {
             Ok(Some(message)) => message,
             Ok(None) if bytes.trim_ascii().is_empty() => return refused(Refusal::empty()),
             Ok(None) => return StatusCode::ACCEPTED.into_response(),
             Err(refusal) => return refused(refusal),
         };
+        if let Some(name) = given_twice(&parts.headers) {
+            return refused(Refusal::duplicate_header(id(&message), name.as_str()));
+        }
         if let Some(server) = self.plain.as_ref().filter(|server| is_plain(&parts.headers, &message, server)) {
             match PlainCall::of(message, None, || self.stop.child_token()) {
                 Ok(call) => return reply(server, call).await,
@@ -299,7 +302,7 @@ fn is_plain(headers: &HeaderMap, message: &ClientJsonRpcMessage, server: &Server
     let has = |header: HeaderName, word: &str| {
         headers.get(header).and_then(|said| said.to_str().ok()).is_some_and(|said| said.contains(word))
     };
-    says("mcp-protocol-version", ProtocolVersion::V_2026_07_28.as_str())
+    says(PROTOCOL_VERSION, ProtocolVersion::V_2026_07_28.as_str())
         && says("mcp-method", "tools/call")
         && says("mcp-name", name)
         && headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == JSON)
@@ -329,13 +332,48 @@ fn failed(error: &serde_json::Error) -> Response {
     told(StatusCode::INTERNAL_SERVER_ERROR, &fault)
 }
 
-/// The id of a greeting that says of itself that it is of the era without greetings; none for any other request.
-fn greets_without_need(body: &[u8]) -> Option<RequestId> {
-    memmem::find(body, b"initialize")?;
-    let message: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let is_stateless = message["params"]["_meta"][VERSION].is_string();
-    let is_greeting = message["method"] == "initialize" && is_stateless;
-    serde_json::from_value(message["id"].clone()).ok().filter(|_| is_greeting)
+/// The id of a request.
+fn id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+/// A header of the protocol that is given more than once. Whoever is between client and server may look at another one of them
+/// than the SDK, which looks at the first.
+fn given_twice(headers: &HeaderMap) -> Option<&HeaderName> {
+    if headers.len() == headers.keys_len() {
+        return None;
+    }
+    headers.keys().find(|name| name.as_str().starts_with("mcp-") && headers.get_all(*name).iter().nth(1).is_some())
+}
+
+/// Several lines of what is accepted are one list, and the SDK looks at the first line.
+fn join_accept(headers: &mut HeaderMap) {
+    if headers.len() == headers.keys_len() {
+        return;
+    }
+    let lines: Vec<_> = headers.get_all(header::ACCEPT).iter().map(HeaderValue::as_bytes).collect();
+    if lines.len() > 1
+        && let Ok(list) = HeaderValue::from_bytes(&lines.join(&b", "[..]))
+    {
+        headers.insert(header::ACCEPT, list);
+    }
+}
+
+/// May a request that is no message be about a session? It names one, or at least a revision that has them.
+fn is_of_a_session(headers: &HeaderMap) -> bool {
+    match headers.get(PROTOCOL_VERSION) {
+        Some(version) => version.to_str().is_ok_and(|version| !message::is_stateless(version)),
+        None => session(headers).is_some(),
+    }
+}
+
+/// Without a session there is neither a stream to read nor anything to end.
+fn only_posts() -> Response {
+    let fault = Fault::failed("no_session", "only sessions are read from and ended", "Send requests with POST.");
+    ([(header::ALLOW, "POST")], told(StatusCode::METHOD_NOT_ALLOWED, &fault)).into_response()
 }
 
 fn session(headers: &HeaderMap) -> Option<&str> {
@@ -345,8 +383,12 @@ fn session(headers: &HeaderMap) -> Option<&str> {
 /// What is no message is answered as on a pipe.
 fn refused(refusal: Refusal) -> Response {
     tracing::debug!(message = %refusal.error.message, "refused a body");
+    let status = match refusal.error.code {
+        ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_REQUEST,
+    };
     let reply = ServerJsonRpcMessage::error(refusal.error, refusal.id);
-    json_answer(StatusCode::BAD_REQUEST, &json!(reply))
+    json_answer(status, &json!(reply))
 }
 
 pub(crate) fn told(status: StatusCode, fault: &Fault) -> Response {

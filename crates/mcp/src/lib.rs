@@ -43,6 +43,7 @@ use rmcp::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::UnixStream,
+    sync::Semaphore,
 };
 use tokio_util::sync::CancellationToken;
 use toolgate_contract::{AgentName, Fault};
@@ -50,7 +51,11 @@ use toolgate_runtime::Runtime;
 
 pub use http::{MAX_BODY, http};
 
-use crate::{guests::Guests, lines::Lines, server::Server};
+use crate::{
+    guests::Guests,
+    lines::{Lines, MAX_CALLS},
+    server::Server,
+};
 
 /// What is served, over however many ways: clones share what is kept for an agent.
 #[derive(Debug, Clone)]
@@ -129,7 +134,7 @@ where
     let runtime = edge.runtime.clone();
     runtime.definitions(&agent)?;
     let closing = CancellationToken::new();
-    let server = Arc::new(Server::new(edge.enter(&agent)));
+    let server = Arc::new(Server::new(edge.enter(&agent), Arc::new(Semaphore::new(MAX_CALLS))));
     let lines = Lines::new(read, write, server.clone(), closing.clone());
     let wire = lines.wire();
     let served = match serve_server_with_ct(server.clone(), lines, closing).await {

@@ -2,7 +2,8 @@
 //!
 //! What is promised here: a line that is not one well-formed message is answered with an error and does not stop the
 //! next one; no line grows beyond [`MAX_LINE`]; a client that writes without reading is not read from until it reads;
-//! answers that are ready together are written together; and nothing but messages is ever written.
+//! one that asks without end is refused, and what is no request is heard all the same; answers that are ready together are
+//! written together; and nothing but messages is ever written.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -15,7 +16,10 @@ use std::{
 
 use rmcp::{
     RoleServer,
-    model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, JsonRpcMessage, ProtocolVersion,
+        RequestId, ServerJsonRpcMessage,
+    },
     transport::Transport,
 };
 use tokio::{
@@ -27,7 +31,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    message::{self, Refusal},
+    message::{self, Refusal, is_stateless},
     relay,
     server::Server,
     visit::PlainCall,
@@ -35,8 +39,9 @@ use crate::{
 
 /// Bytes of one line, its end included.
 pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
-/// Calls under way at once; the next one is read when one of them has been answered.
-const MAX_CALLS: usize = 1024;
+/// Requests under way at once. One more is refused: if it were left unread, so would be what cancels or answers one of them,
+/// and that the client has left.
+pub(crate) const MAX_CALLS: usize = 1024;
 /// Bytes of answers that wait for the client; more is read when it has read them.
 const MAX_UNREAD: usize = 4 * 1024 * 1024;
 /// What a reader or writer keeps between messages.
@@ -133,10 +138,18 @@ where
     /// Keeps count of the calls under way.
     fn admit(&mut self, message: ClientJsonRpcMessage) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
         match &message {
-            JsonRpcMessage::Request(request) => match self.wire.waiting().calls.entry(request.id.clone()) {
-                Entry::Occupied(_) => return Err(Refusal::id_in_use(request.id.clone())),
-                Entry::Vacant(call) => _ = call.insert(None),
-            },
+            JsonRpcMessage::Request(request) => {
+                if is_gone(&request.request) {
+                    return Err(Refusal::gone(request.id.clone(), request.request.method()));
+                }
+                let calls = &mut self.wire.waiting().calls;
+                let is_full = calls.len() >= MAX_CALLS;
+                match calls.entry(request.id.clone()) {
+                    Entry::Occupied(_) => return Err(Refusal::id_in_use(request.id.clone())),
+                    Entry::Vacant(_) if is_full => return Err(Refusal::too_many(request.id.clone(), MAX_CALLS)),
+                    Entry::Vacant(call) => _ = call.insert(None),
+                }
+            }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -169,14 +182,12 @@ where
                 tokio::spawn(async move {
                     // What is spawned is copied from place to place; what is on the heap moves with its pointer.
                     let reply = Box::pin(server.reply(call)).await;
-                    if !cancel.is_cancelled() {
-                        wire.send(&reply).await;
-                    }
+                    wire.send(&reply, &cancel).await;
                 });
                 None
             }
             Err(message) => {
-                self.opened |= matches!(message, JsonRpcMessage::Request(_));
+                self.opened |= matches!(&message, JsonRpcMessage::Request(request) if opens(&request.request));
                 Some(message)
             }
         }
@@ -186,7 +197,8 @@ where
         tracing::debug!(message = %refusal.error.message, "refused a line");
         let reply = ServerJsonRpcMessage::error(refusal.error, refusal.id);
         // What it refuses may carry the id of a call that is under way, so it does not count as its answer.
-        match self.wire.queue(&reply) {
+        let queued = self.wire.waiting().queue(&reply);
+        match queued {
             Ok(()) => drop(tokio::spawn(self.wire.clone().flush())),
             Err(error) => self.wire.fail(error),
         }
@@ -203,6 +215,26 @@ where
             tracing::debug!("the client left before its calls were answered");
         }
         self.wire.closing.cancel();
+    }
+}
+
+/// A request that says it is of a revision in which there is none of its kind. The SDK answers it nevertheless where it is
+/// the first of a connection.
+fn is_gone(request: &ClientRequest) -> bool {
+    let version = request.get_meta().protocol_version();
+    matches!(request, ClientRequest::PingRequest(_)) && version.is_some_and(|version| is_stateless(version.as_str()))
+}
+
+/// Does the SDK take this for the beginning of a conversation? Until then whatever is no request would end it.
+fn opens(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        request => {
+            let meta = request.get_meta();
+            let is_known = meta.protocol_version().is_some_and(|it| ProtocolVersion::KNOWN_VERSIONS.contains(&it));
+            is_known && meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+        }
     }
 }
 
@@ -228,7 +260,7 @@ where
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let queued = self.wire.answer(&message);
+        let queued = self.wire.answer(&message, None);
         let wire = self.wire.clone();
         async move {
             queued?;
@@ -239,7 +271,7 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            self.wire.until(|waiting| waiting.answers.len() < MAX_UNREAD && waiting.calls.len() < MAX_CALLS).await;
+            self.wire.until(|waiting| waiting.answers.len() < MAX_UNREAD).await;
             let taken = match self.read_line().await {
                 Ok(Line::Whole) => self.take_message(),
                 Ok(Line::TooLong) => Err(Refusal::too_long(&mem::take(&mut self.line))),
@@ -290,6 +322,18 @@ struct Waiting {
     calls: HashMap<RequestId, Option<CancellationToken>>,
 }
 
+impl Waiting {
+    fn queue(&mut self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+        let before = self.answers.len();
+        if let Err(error) = relay::write(message, &mut self.answers) {
+            self.answers.truncate(before);
+            return Err(error.into());
+        }
+        self.answers.push(b'\n');
+        Ok(())
+    }
+}
+
 /// What is being written. It stays here, with how far it got, when the one who writes it is dropped.
 struct Out<W> {
     write: W,
@@ -298,35 +342,32 @@ struct Out<W> {
 }
 
 impl<W: AsyncWrite + Send + Unpin> Wire<W> {
-    /// Puts a message in line, and if it is an answer, its call is over.
-    fn answer(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        self.queue(message)?;
+    /// Puts a message in line, and if it is an answer, its call is over. `cancel` is that of a call the SDK has no part in:
+    /// once that was cancelled it is never answered, because its id may be another call's by now.
+    fn answer(&self, message: &ServerJsonRpcMessage, cancel: Option<&CancellationToken>) -> io::Result<()> {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        if id.is_some_and(|id| self.waiting().calls.remove(id).is_some()) {
+        let mut waiting = self.waiting();
+        // Whoever cancels a call takes it off the list first.
+        let is_wanted =
+            |cancel: &CancellationToken| !cancel.is_cancelled() && id.is_some_and(|id| waiting.calls.contains_key(id));
+        if !cancel.is_none_or(is_wanted) {
+            return Ok(());
+        }
+        waiting.queue(message)?;
+        if id.is_some_and(|id| waiting.calls.remove(id).is_some()) {
             self.changed.notify_waiters();
         }
         Ok(())
     }
 
-    fn queue(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let answers = &mut self.waiting().answers;
-        let before = answers.len();
-        if let Err(error) = relay::write(message, &mut *answers) {
-            answers.truncate(before);
-            return Err(error.into());
-        }
-        answers.push(b'\n');
-        Ok(())
-    }
-
-    /// Puts a message in line, and has it written. What is about to be answered as well is written with it: a client that is
-    /// woken up once has less to do.
-    async fn send(self: Arc<Self>, message: &ServerJsonRpcMessage) {
-        if let Err(error) = self.answer(message) {
+    /// Puts an answer to a call in line, and has it written. What is about to be answered as well is written with it: a client
+    /// that is woken up once has less to do.
+    async fn send(self: Arc<Self>, message: &ServerJsonRpcMessage, cancel: &CancellationToken) {
+        if let Err(error) = self.answer(message, Some(cancel)) {
             return self.fail(error);
         }
         if !mem::replace(&mut self.waiting().awaited, true) {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientNotification, ClientRequest, CustomRequest,
-    ErrorCode, ErrorData, JsonObject, RequestId, RequestMetaObject,
+    ErrorCode, ErrorData, JsonObject, ProtocolVersion, RequestId, RequestMetaObject,
 };
 use serde::{
     Deserializer as _,
@@ -17,23 +17,29 @@ use serde_json::{Value, json};
 use toolgate_contract::Fault;
 use toolgate_guard::json::{self as strict, JsonFault, Limits};
 
-use crate::lines::MAX_LINE;
+use crate::{lines::MAX_LINE, visit::VERSION};
 
 /// A message around arguments: the arguments may nest as deeply as the runtime allows, which judges them again.
 const LIMITS: Limits = Limits { bytes: MAX_LINE, depth: 72 };
 
-/// Methods this server has, so that parameters that do not fit one are told from a method that is not there.
+/// Methods the SDK knows, so that parameters that do not fit one are told from a method that is not there.
 const METHODS: &[&str] = &[
     "completion/complete",
     "initialize",
+    "logging/setLevel",
     "ping",
     "prompts/get",
     "prompts/list",
     "resources/list",
     "resources/read",
+    "resources/subscribe",
     "resources/templates/list",
+    "resources/unsubscribe",
     "server/discover",
     "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
     "tools/call",
     "tools/list",
 ];
@@ -63,6 +69,28 @@ impl Refusal {
         Self { id: Some(id), error: told(ErrorCode::INVALID_REQUEST, fault) }
     }
 
+    /// There are so many requests under way that this one is not taken.
+    pub(crate) fn too_many(id: RequestId, most: usize) -> Self {
+        let fault = too_many(format!("{most} requests of this client are under way"));
+        Self { id: Some(id), error: told(ErrorCode::INVALID_REQUEST, fault) }
+    }
+
+    /// The request says that it is of a revision in which this is no method any more.
+    pub(crate) fn gone(id: RequestId, method: &str) -> Self {
+        let fault = Fault::failed(
+            "unknown_method",
+            format!("there is no `{method}` in the revision this request says it is of"),
+            "Ask without it, or leave the revision out of `_meta`.",
+        );
+        Self { id: Some(id), error: told(ErrorCode::METHOD_NOT_FOUND, fault) }
+    }
+
+    /// Two readers could hold the request for two: each believes another of the headers.
+    pub(crate) fn duplicate_header(id: Option<RequestId>, name: &str) -> Self {
+        let fault = Fault::failed("duplicate_header", format!("duplicate {name} header"), "Send it once.");
+        Self { id, error: told(ErrorCode::HEADER_MISMATCH, fault) }
+    }
+
     fn invalid(id: Option<RequestId>, message: &str, remedy: &str) -> Self {
         Self { id, error: told(ErrorCode::INVALID_REQUEST, Fault::failed("invalid_request", message, remedy)) }
     }
@@ -77,6 +105,16 @@ impl Refusal {
 pub(crate) fn told(code: ErrorCode, fault: Fault) -> ErrorData {
     let data = json!({ "code": fault.code, "message": fault.message, "remedy": fault.remedy });
     ErrorData::new(code, fault.message, Some(data))
+}
+
+/// There is no room for one more.
+pub(crate) fn too_many(message: impl Into<String>) -> Fault {
+    Fault::refused("too_many_at_once", message, "Wait for one of them, then try again.")
+}
+
+/// Is this the name of a revision without sessions?
+pub(crate) fn is_stateless(version: &str) -> bool {
+    version >= ProtocolVersion::V_2026_07_28.as_str()
 }
 
 /// The message in a line; none where the line holds nothing for us.
@@ -128,8 +166,14 @@ fn from_request(id: RequestId, mut fields: JsonObject) -> Result<ClientJsonRpcMe
         let request = call(fields.remove("params")).map_err(|message| Refusal::params(id.clone(), message))?;
         return Ok(ClientJsonRpcMessage::request(ClientRequest::CallToolRequest(request), id));
     }
+    let params = fields.get("params");
+    // The SDK greets whoever asks for it, also those who say that they know no greetings.
+    let version = params.and_then(|params| params.get("_meta")?.get(VERSION)?.as_str());
+    if version.is_some_and(is_stateless) && fields.get("method") == Some(&json!("initialize")) {
+        return Err(Refusal::gone(id, "initialize"));
+    }
     // The SDK takes a cursor that is no text for none at all, and a client would get the first page for ever.
-    let cursor = fields.get("params").and_then(|params| params.get("cursor"));
+    let cursor = params.and_then(|params| params.get("cursor"));
     if cursor.is_some_and(|cursor| !cursor.is_string() && !cursor.is_null()) {
         return Err(Refusal::params(id, "`cursor` is not a string".into()));
     }
@@ -227,6 +271,10 @@ pub(crate) fn find_id(line: &[u8]) -> Option<RequestId> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use serde::{Deserialize as _, de::value::MapDeserializer};
+
     use super::*;
 
     /// What a line becomes: the message as the SDK holds it, null for nothing, or the answer to its sender.
@@ -358,7 +406,62 @@ mod tests {
         }
         check(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, params.clone());
         check(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":5}}"#, params.clone());
-        check(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#, params);
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#, params.clone());
+        // Methods that only one of the eras has, or that come with an extension, are known as well.
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}"#, params.clone());
+        for method in ["resources/subscribe", "resources/unsubscribe", "tasks/get", "tasks/update", "tasks/cancel"] {
+            let bad = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "uri": 1, "taskId": 1 } });
+            check(bad.to_string(), params.clone());
+        }
+    }
+
+    /// What the SDK says of every kind of request that a message is not of: which method those of that kind have.
+    #[derive(Debug)]
+    struct Said;
+
+    thread_local! {
+        static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    impl serde::de::Error for Said {
+        fn custom<T: fmt::Display>(said: T) -> Self {
+            SAID.with_borrow_mut(|all| all.push(said.to_string()));
+            Self
+        }
+    }
+
+    impl std::error::Error for Said {}
+
+    impl fmt::Display for Said {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("no")
+        }
+    }
+
+    #[test]
+    fn every_method_the_sdk_knows_is_known_here() {
+        let fields = MapDeserializer::<_, Said>::new([("method", "nobody/knows")].into_iter());
+        ClientRequest::deserialize(fields).unwrap();
+        let mut known: Vec<_> = SAID
+            .take()
+            .iter()
+            .filter_map(|said| Some(said.strip_prefix("expect const string value \"")?.strip_suffix('"')?.to_owned()))
+            .collect();
+        known.sort();
+        assert_eq!(known, METHODS);
+    }
+
+    #[test]
+    fn whoever_says_that_it_knows_no_greetings_is_not_greeted() {
+        let hello = |version: &str| {
+            let meta = json!({ VERSION: version });
+            let info = json!({ "name": "t", "version": "1" });
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "_meta": meta, "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info,
+            } })
+        };
+        check(hello("2026-07-28").to_string(), refused(1, -32601, "unknown_method"));
+        check_passes(hello("2025-11-25"));
     }
 
     #[test]

@@ -25,7 +25,10 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 use toolgate_contract::{
     AgentName, ApprovalId, CALL_TOOL, Call, DISCOVERY, Digest, Fault, Outcome, Person, Status, digest,
 };
@@ -35,7 +38,7 @@ use crate::{
     Edge,
     ask::{self, Kept, Said, Tickets, Way},
     changes::{self, Changes, Lists},
-    message::told,
+    message::{self, told},
     offers::{Page, Watchings, page},
     present::{self, Shape},
     relay, resources,
@@ -190,6 +193,9 @@ impl KnownTool {
 /// Tools of a runtime, as one agent may use them, over one connection.
 pub(crate) struct Server {
     shared: Arc<Shared>,
+    /// A place for every call that a request waits for, also where the client of the request has hung up. Those that go on by
+    /// themselves are counted where they are kept.
+    calls: Arc<Semaphore>,
     /// The client has said that it is ready, and is told of changes.
     ready: AtomicBool,
     /// The same client, where it is of the revisions with sessions.
@@ -211,10 +217,10 @@ impl Deref for Server {
 }
 
 impl Server {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, calls: Arc<Semaphore>) -> Self {
         let (came_to, ready) = (shared.changes.now(), AtomicBool::new(false));
         let session = OnceLock::new();
-        Self { shared, ready, session, came_to, watched: Arc::default(), remarks_from: Mutex::default() }
+        Self { shared, calls, ready, session, came_to, watched: Arc::default(), remarks_from: Mutex::default() }
     }
 
     /// The client, if it has greeted.
@@ -259,6 +265,10 @@ impl Server {
     /// has to be known first. Every request that becomes a call comes here, the first time and again.
     pub(crate) async fn answer(&self, call: Call, brought: Brought<'_>, visit: &Visit) -> Result<Answered, ErrorData> {
         let Brought { method, state, answers } = brought;
+        let Ok(_place) = self.calls.try_acquire() else {
+            let fault = message::too_many("this agent has as many calls under way as it may");
+            return Err(told(ErrorCode::INVALID_REQUEST, fault));
+        };
         let takes_tasks = method == "tools/call" && visit.is_stateless() && visit.can.tasks && self.tasks.has_room();
         let seat = self.seat(visit);
         let may_come_again = visit.is_stateless() && (seat.is_some() || self.has_questions(&call));

@@ -2,6 +2,9 @@
 //!
 //! The SDK's own list never forgets a session, and its clock ends one that waits for a long call. So the list here decides:
 //! a session that nobody uses is closed after [`IDLE`], and where there are [`MOST`] the one that was idle longest makes room.
+//!
+//! From 2025-11-25 on a stream begins with an event without a message, by which a client can take it up again. The SDK sends
+//! one to everybody; those who take every event for a message do not get it here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,14 +12,14 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, future::ready, stream};
 use rmcp::{
-    model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult},
     transport::{
         WorkerTransport,
         streamable_http_server::session::{
             ServerSseMessage, SessionId, SessionManager,
-            local::{LocalSessionManager, LocalSessionManagerError, LocalSessionWorker},
+            local::{LocalSessionManager, LocalSessionManagerError, LocalSessionWorker, SessionConfig},
         },
     },
 };
@@ -38,6 +41,8 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 struct Kept {
     used: Instant,
+    /// Its revision has events without a message.
+    is_primed: bool,
     /// Streams that somebody reads.
     streams: usize,
     /// Requests under way.
@@ -121,14 +126,16 @@ impl Sessions {
     /// Notes that somebody reads a stream of this session until the guard is dropped.
     fn reading(&self, session: &SessionId, call: Option<RequestId>) -> Result<Reading, SessionError> {
         let mut kept = self.kept();
+        let mut is_primed = false;
         if let Some(kept) = kept.get_mut(session) {
             if call.as_ref().is_some_and(|id| !kept.calls.insert(id.clone())) {
                 return Err(SessionError::IdInUse);
             }
             kept.used = Instant::now();
             kept.streams += 1;
+            is_primed = kept.is_primed;
         }
-        Ok(Reading { kept: self.kept.clone(), session: session.clone(), call })
+        Ok(Reading { kept: self.kept.clone(), session: session.clone(), call, is_primed })
     }
 }
 
@@ -137,6 +144,7 @@ struct Reading {
     kept: Arc<Mutex<HashMap<SessionId, Kept>>>,
     session: SessionId,
     call: Option<RequestId>,
+    is_primed: bool,
 }
 
 impl Drop for Reading {
@@ -155,14 +163,15 @@ fn lock(kept: &Mutex<HashMap<SessionId, Kept>>) -> MutexGuard<'_, HashMap<Sessio
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The stream, with a note of it for as long as it is read.
+/// The stream, with a note of it for as long as it is read, and without events that its reader does not know.
 fn noted(
     stream: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
     reading: Reading,
 ) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static {
-    stream.map(move |message| {
-        let _reading = &reading;
-        message
+    stream.filter(move |event| {
+        // All of it, so that it is not dropped before the stream.
+        let reading = &reading;
+        ready(event.message.is_some() || reading.is_primed)
     })
 }
 
@@ -176,7 +185,10 @@ impl SessionManager for Sessions {
             let mut kept = self.kept();
             let full = kept.len() >= MOST;
             if !full {
-                kept.insert(id.clone(), Kept { used: Instant::now(), streams: 0, calls: HashSet::new() });
+                kept.insert(
+                    id.clone(),
+                    Kept { used: Instant::now(), is_primed: false, streams: 0, calls: HashSet::new() },
+                );
             }
             full
         };
@@ -192,7 +204,14 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        Ok(self.local.initialize_session(id, message).await?)
+        let answer = self.local.initialize_session(id, message).await?;
+        if let JsonRpcMessage::Response(response) = &answer
+            && let ServerResult::InitializeResult(hello) = &response.result
+            && let Some(kept) = self.kept().get_mut(id)
+        {
+            kept.is_primed = hello.protocol_version >= ProtocolVersion::V_2025_11_25;
+        }
+        Ok(answer)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -229,7 +248,8 @@ impl SessionManager for Sessions {
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let reading = self.reading(id, None)?;
-        Ok(noted(self.local.create_standalone_stream(id).await?, reading))
+        let first = ServerSseMessage::priming("0", SessionConfig::DEFAULT_SSE_RETRY);
+        Ok(noted(stream::iter([first]).chain(self.local.create_standalone_stream(id).await?), reading))
     }
 
     async fn resume(

@@ -341,11 +341,17 @@ async fn a_call_waits_for_people_as_long_as_the_config_holds_it() {
 
 /// A tool that asks each time, where ann sits at the client of the agent.
 fn asked_at_the_client(seats: &[&str]) -> (Client, tempfile::TempDir) {
+    asked_beside(seats, Vec::new())
+}
+
+/// The same beside other tools.
+fn asked_beside(seats: &[&str], mut tools: Vec<Tool>) -> (Client, tempfile::TempDir) {
     let kept = tempfile::tempdir().unwrap();
     let state: Arc<dyn State> = Arc::new(SqliteState::open(kept.path()).unwrap());
     let asks = tool("probe", |_, input| Ok(Answer::new(format!("did {}", input.text.len()))));
     let asks = Tool { def: ToolDef { permission: Permission::Confirm, ..asks.def.clone() }, ..asks };
-    let client = connect_with(vec![asks], Some(state), |config| {
+    tools.push(asks);
+    let client = connect_with(tools, Some(state), |config| {
         config.hold = Duration::ZERO;
         config.at_client = seats.iter().map(|person| (AgentName::from("default"), Person::from(*person))).collect();
     });
@@ -678,8 +684,21 @@ async fn cancelled_calls_make_room_for_others() {
         let params = json!({ "requestId": id });
         client.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
     }
-    client.send(call(-1, "echo", json!({ "text": "room" }))).await;
-    assert_eq!(client.next().await["result"]["content"][0]["text"], "room");
+    // Those that have not stopped yet are under way, and may be too many for a moment.
+    let answered = async {
+        loop {
+            client.send(call(-1, "echo", json!({ "text": "room" }))).await;
+            let mut answer = client.next().await;
+            while answer["id"] != -1 {
+                answer = client.next().await;
+            }
+            if answer["error"]["data"]["code"] != "too_many_at_once" {
+                return answer;
+            }
+        }
+    };
+    let answer = timeout(PATIENCE, answered).await.expect("there is room");
+    assert_eq!(answer["result"]["content"][0]["text"], "room");
     client.leave().await;
 }
 
@@ -849,14 +868,10 @@ async fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
     client.leave().await;
 }
 
-/// Sends calls until the server takes no more; then lets `go` happen, reads, and finds every call answered.
-async fn overload(mut client: Client, tool: &str, go: impl FnOnce(i64)) {
-    let mut write = client.write.take().unwrap();
-    let mut sent = 0;
-    let left = loop {
-        assert!(sent < 10_000, "the server takes calls without end");
-        sent += 1;
-        let line = call(sent, tool, json!({})).to_string() + "\n";
+/// Sends requests until the server takes no more: how many, and what is left of the last of them.
+async fn overload(write: &mut WriteHalf<DuplexStream>, request: impl Fn(i64) -> Value) -> (i64, Vec<u8>) {
+    for sent in 1..10_000 {
+        let line = request(sent).to_string() + "\n";
         let mut left = line.as_bytes();
         let writing = async {
             while !left.is_empty() {
@@ -865,10 +880,18 @@ async fn overload(mut client: Client, tool: &str, go: impl FnOnce(i64)) {
             }
         };
         if timeout(Duration::from_secs(2), writing).await.is_err() {
-            break left.to_vec();
+            return (sent, left.to_vec());
         }
-    };
-    go(sent);
+    }
+    panic!("the server takes requests without end");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_read_from() {
+    let large = tool("large", |_, _| Ok(Answer::new("x".repeat(40 * 1024))));
+    let mut client = greet(vec![large]).await;
+    let mut write = client.write.take().unwrap();
+    let (sent, left) = overload(&mut write, |id| call(id, "large", json!({}))).await;
     let reading = async {
         let mut seen = BTreeSet::new();
         while seen.len() < usize::try_from(sent).unwrap() {
@@ -883,15 +906,66 @@ async fn overload(mut client: Client, tool: &str, go: impl FnOnce(i64)) {
     client.leave().await;
 }
 
-#[tokio::test]
-async fn a_client_that_does_not_read_is_not_read_from() {
-    let large = tool("large", |_, _| Ok(Answer::new("x".repeat(40 * 1024))));
-    overload(greet(vec![large]).await, "large", |_| {}).await;
+/// As many requests as one client may have under way.
+const MOST: i64 = 1_024;
+
+/// Works until it is told to stop, one call after the other.
+fn tireless_alone() -> Tool {
+    let tireless = tireless();
+    Tool { def: ToolDef { concurrency: 1, ..tireless.def.clone() }, ..tireless }
 }
 
 #[tokio::test]
-async fn a_client_that_calls_without_end_is_not_read_from() {
-    let (mut gated, open) = gated();
-    gated.def.concurrency = 1;
-    overload(greet(vec![gated]).await, "gated", |sent| (0..sent).for_each(|_| open.send(()).unwrap())).await;
+async fn a_client_that_is_refused_and_does_not_read_is_not_read_from() {
+    let mut client = greet(vec![tireless_alone()]).await;
+    for id in 0..MOST {
+        client.send(call(id, "tireless", json!({}))).await;
+    }
+    let mut write = client.write.take().unwrap();
+    // An answer repeats the id, and so it is long.
+    overload(&mut write, |id| call(format!("{id:0>4000}"), "tireless", json!({}))).await;
+    assert_eq!(client.next().await["error"]["data"]["code"], "too_many_at_once");
+}
+
+#[tokio::test]
+async fn beyond_so_many_requests_one_more_is_refused_and_all_else_is_heard() {
+    let (client, _kept) = asked_beside(&["ann"], vec![tireless_alone()]);
+    let mut client = with_forms(client).await;
+    client.send(call(1, "probe", json!({}))).await;
+    let asked = client.next().await;
+    assert_eq!(asked["method"], "elicitation/create", "{asked}");
+    for id in 2..=MOST {
+        client.send(call(id, "tireless", json!({}))).await;
+    }
+    let is_refused = async |client: &mut Client, id: i64| {
+        client.send(json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).await;
+        let answer = client.next().await;
+        assert_eq!(answer["id"], id, "{answer}");
+        answer["error"]["data"]["code"] == "too_many_at_once"
+    };
+    assert!(is_refused(&mut client, -1).await);
+    // An answer to a question of ours is heard,
+    let yes = json!({ "action": "accept", "content": { "approve": true } });
+    client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": yes })).await;
+    let done = client.next().await;
+    assert_eq!((&done["id"], ended(&done)), (&json!(1), "did 0".to_owned()));
+    client.send(call(1, "tireless", json!({}))).await;
+    assert!(is_refused(&mut client, -2).await);
+    // and what takes one of them back,
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } })).await;
+    assert!(!is_refused(&mut client, -3).await);
+    // and that it leaves.
+    client.leave().await;
+}
+
+#[tokio::test]
+async fn a_client_that_listens_without_end_may_leave() {
+    let mut client = connect(vec![echo()]);
+    for id in 0..MOST {
+        client.send(modern(id, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }))).await;
+        assert_eq!(client.next().await["method"], "notifications/subscriptions/acknowledged");
+    }
+    client.send(modern(MOST, "tools/list", json!({}))).await;
+    assert_eq!(client.next().await["error"]["data"]["code"], "too_many_at_once");
+    client.leave().await;
 }

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use super::{
     call,
-    mcp::{about, agrees, known},
+    mcp::{about, agrees, known, taken},
 };
 use crate::{
     jsonc,
@@ -223,7 +223,7 @@ impl Found {
             notes: Vec::new(),
             checked: Err(String::new()),
         };
-        found.checked = match mcp::taken(config, &found.name) {
+        found.checked = match taken(config, &found.name) {
             Some(why) => Err(why),
             None => found.take(given),
         };
