@@ -263,7 +263,13 @@ fn a_stateless_request_without_its_metadata_is_refused() {
 #[test]
 fn what_the_newest_revision_has_no_more_is_not_there() {
     let bench = Bench::new();
-    for (method, params) in [("ping", json!({})), ("initialize", json!({})), ("initialize", hello("2026-07-28"))] {
+    for (method, params) in [
+        ("ping", json!({})),
+        ("initialize", json!({})),
+        ("initialize", hello("2026-07-28")),
+        ("logging/setLevel", json!({})),
+        ("resources/subscribe", json!({ "uri": "toolgate://guide" })),
+    ] {
         // Also as the first that is asked, when nothing else says which era it is.
         let mut server = Server::start(&bench, Era::Stateless);
         for _ in 0..2 {

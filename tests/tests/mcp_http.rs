@@ -243,8 +243,10 @@ fn without_sessions_every_request_stands_alone() {
     assert_eq!(served.send("POST", "/mcp", &[&accepts[..], &speaks].concat(), list).status(), 200);
     // What there was before is a method like any other that is not there.
     let hello = json!({ "protocolVersion": MODERN, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-    for params in [json!({}), hello] {
-        let gone = client.modern("initialize", params);
+    for (method, params) in
+        [("initialize", json!({})), ("initialize", hello), ("ping", json!({})), ("logging/setLevel", json!({}))]
+    {
+        let gone = client.modern(method, params);
         assert_eq!(
             (gone.status(), &gone.json()["error"]["code"], &gone.json()["id"]),
             (404, &json!(-32601), &json!(1))

@@ -31,7 +31,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    message::{self, Refusal, is_stateless},
+    message::{self, Refusal},
     relay,
     server::Server,
     visit::PlainCall,
@@ -139,9 +139,6 @@ where
     fn admit(&mut self, message: ClientJsonRpcMessage) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
         match &message {
             JsonRpcMessage::Request(request) => {
-                if is_gone(&request.request) {
-                    return Err(Refusal::gone(request.id.clone(), request.request.method()));
-                }
                 let calls = &mut self.wire.waiting().calls;
                 let is_full = calls.len() >= MAX_CALLS;
                 match calls.entry(request.id.clone()) {
@@ -216,13 +213,6 @@ where
         }
         self.wire.closing.cancel();
     }
-}
-
-/// A request that says it is of a revision in which there is none of its kind. The SDK answers it nevertheless where it is
-/// the first of a connection.
-fn is_gone(request: &ClientRequest) -> bool {
-    let version = request.get_meta().protocol_version();
-    matches!(request, ClientRequest::PingRequest(_)) && version.is_some_and(|version| is_stateless(version.as_str()))
 }
 
 /// Does the SDK take this for the beginning of a conversation? Until then whatever is no request would end it.

@@ -44,6 +44,9 @@ const METHODS: &[&str] = &[
     "tools/list",
 ];
 
+/// Those of them that there are no more in the revisions without sessions.
+const GONE: &[&str] = &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
+
 /// A line that is no message for us, and what its sender is told.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
@@ -76,7 +79,7 @@ impl Refusal {
     }
 
     /// The request says that it is of a revision in which this is no method any more.
-    pub(crate) fn gone(id: RequestId, method: &str) -> Self {
+    fn gone(id: RequestId, method: &str) -> Self {
         let fault = Fault::failed(
             "unknown_method",
             format!("there is no `{method}` in the revision this request says it is of"),
@@ -167,10 +170,12 @@ fn from_request(id: RequestId, mut fields: JsonObject) -> Result<ClientJsonRpcMe
         return Ok(ClientJsonRpcMessage::request(ClientRequest::CallToolRequest(request), id));
     }
     let params = fields.get("params");
-    // The SDK greets whoever asks for it, also those who say that they know no greetings.
+    // The SDK greets whoever asks for it, also those who say that they know no greetings, and answers `ping` on a connection
+    // whose era it does not know yet.
     let version = params.and_then(|params| params.get("_meta")?.get(VERSION)?.as_str());
-    if version.is_some_and(is_stateless) && fields.get("method") == Some(&json!("initialize")) {
-        return Err(Refusal::gone(id, "initialize"));
+    let gone = |method: &&str| fields.get("method").is_some_and(|said| said == *method);
+    if let Some(method) = GONE.iter().copied().find(gone).filter(|_| version.is_some_and(is_stateless)) {
+        return Err(Refusal::gone(id, method));
     }
     // The SDK takes a cursor that is no text for none at all, and a client would get the first page for ever.
     let cursor = params.and_then(|params| params.get("cursor"));
@@ -453,15 +458,18 @@ mod tests {
 
     #[test]
     fn whoever_says_that_it_knows_no_greetings_is_not_greeted() {
-        let hello = |version: &str| {
-            let meta = json!({ VERSION: version });
+        let request = |method: &str, version: &str| {
             let info = json!({ "name": "t", "version": "1" });
-            json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-                "_meta": meta, "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info,
+            json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": {
+                "_meta": { VERSION: version }, "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info,
             } })
         };
-        check(hello("2026-07-28").to_string(), refused(1, -32601, "unknown_method"));
-        check_passes(hello("2025-11-25"));
+        check_passes(request("initialize", "2025-11-25"));
+        // Nor is anything else there that went with the greeting, whether or not its parameters fit.
+        for method in GONE {
+            check(request(method, "2026-07-28").to_string(), refused(1, -32601, "unknown_method"));
+        }
+        check(request("tasks/get", "2026-07-28").to_string(), refused(1, -32602, "invalid_params"));
     }
 
     #[test]
