@@ -362,7 +362,7 @@ fn a_call_is_answered_whole() {
             "isError": false,
             "_meta": { "io.github.toolgate/outcome": {
                 "call": null, "status": "done", "code": null, "message": null, "remedy": null, "approval": null,
-                "truncated": null,
+                "truncated": null, "labels": ["trusted", "public"], "findings": [],
             } },
         });
         if era == Era::Stateless {

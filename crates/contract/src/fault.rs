@@ -26,6 +26,8 @@ pub struct Fault {
     pub retryable: bool,
     /// For sure nothing was sent and nothing was changed.
     pub untouched: bool,
+    /// Nothing in the message was said by somebody else.
+    pub in_own_words: bool,
 }
 
 impl Fault {
@@ -43,6 +45,7 @@ impl Fault {
             remedy: remedy.into(),
             retryable: false,
             untouched: false,
+            in_own_words: false,
         }
     }
 
@@ -50,6 +53,12 @@ impl Fault {
     #[must_use]
     pub fn untouched(self) -> Self {
         Self { untouched: true, ..self }
+    }
+
+    /// Marks that the message quotes nobody, so that nobody has to look for orders in it.
+    #[must_use]
+    pub fn in_own_words(self) -> Self {
+        Self { in_own_words: true, ..self }
     }
 
     /// Marks that the same call may succeed later.

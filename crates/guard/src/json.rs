@@ -4,6 +4,10 @@
 //! for a double, text after the end. A call that is checked by one reader and run by another must not pass through
 //! such a corner, so all of them are faults here. Size and nesting are bounded before anything is built.
 //!
+//! What another server answers is a different matter ([`read_to_relay`]): nobody but us reads its text, and whoever comes
+//! after gets the value, spelled by us. Numbers are kept as far as a value can hold them, and half a surrogate pair is the
+//! sign for what cannot be shown. A key given twice is told: whatever has it says two things.
+//!
 //! [`Reader`] walks the text once, without recursion, and hands out tokens; [`read`] builds a value from them,
 //! [`check_text`] builds nothing. A serde visitor would be shorter, but it sees `100000000000000000001` as a float
 //! and could no longer tell it from `1e20`, which is exact.
@@ -102,7 +106,25 @@ impl From<JsonFault> for Fault {
 
 /// The value of a JSON text.
 pub fn read(text: &[u8], limits: &Limits) -> Result<Value, JsonFault> {
-    let mut reader = Reader::new(text, limits)?;
+    build(&mut Reader::new(text, limits)?)
+}
+
+/// A value that is passed on, and nothing else is done with its text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToRelay {
+    /// As far as a value can hold it. Integers of 64 bits are exact; any other number is the nearest double.
+    pub value: Value,
+    /// Keys that are given twice, as JSON pointers. The last one counts.
+    pub twice: Vec<String>,
+}
+
+/// The value of a JSON text of another server.
+pub fn read_to_relay(text: &[u8], limits: &Limits) -> Result<ToRelay, JsonFault> {
+    let mut reader = Reader { relays: true, ..Reader::new(text, limits)? };
+    Ok(ToRelay { value: build(&mut reader)?, twice: reader.twice })
+}
+
+fn build(reader: &mut Reader<'_>) -> Result<Value, JsonFault> {
     let mut root = Value::Null;
     let mut open: Vec<Value> = Vec::new();
     let mut keys: Vec<String> = Vec::new();
@@ -122,6 +144,7 @@ pub fn read(text: &[u8], limits: &Limits) -> Result<Value, JsonFault> {
             }
             Token::EndArray | Token::EndObject => open.pop().unwrap_or_default(),
             Token::String(text) => Value::String(text.decode().into_owned()),
+            Token::Number(number) if reader.relays => Value::Number(nearest(number)),
             Token::Number(number) => Value::Number(reader.exact(number)?),
             Token::Bool(value) => Value::Bool(value),
             Token::Null => Value::Null,
@@ -151,9 +174,14 @@ pub fn check_text(text: &[u8], limits: &Limits) -> Result<(), JsonFault> {
 
 /// Says the same of a value that somebody has parsed already. Its size is that of its shortest spelling.
 pub fn check(value: &Value, limits: &Limits) -> Result<(), JsonFault> {
-    check_depth(value, limits)?;
-    check_size(value, limits)?;
+    check_bounds(value, limits)?;
     check_numbers(value, &mut Vec::new())
+}
+
+/// Says only whether it is too deep or too large.
+pub fn check_bounds(value: &Value, limits: &Limits) -> Result<(), JsonFault> {
+    check_depth(value, limits)?;
+    check_size(value, limits)
 }
 
 fn check_depth(value: &Value, limits: &Limits) -> Result<(), JsonFault> {
@@ -222,7 +250,8 @@ fn check_numbers<'v>(value: &'v Value, path: &mut Vec<Cow<'v, str>>) -> Result<(
 /// Up to here every integer has a double of its own.
 const EXACT: u64 = 1 << 53;
 
-fn is_exact(number: &Number) -> bool {
+/// Would no reader round this number?
+pub fn is_exact(number: &Number) -> bool {
     match (number.as_u64(), number.as_i64()) {
         (Some(n), _) => n <= EXACT,
         (None, Some(n)) => n.unsigned_abs() <= EXACT,
@@ -270,8 +299,9 @@ impl<'t> Text<'t> {
         };
         let mut out = String::with_capacity(self.0.len());
         out.push_str(plain);
-        // The reader has checked every escape, so the loop ends only with the text.
-        while let Ok((c, length)) = escape(rest) {
+        while !rest.is_empty() {
+            // The reader has checked every escape: what is none is half of a pair, and was to be passed on.
+            let (c, length) = escape(rest).unwrap_or((char::REPLACEMENT_CHARACTER, HALF_A_PAIR));
             out.push(c);
             rest = &rest[length..];
             let plain = rest.find('\\').unwrap_or(rest.len());
@@ -290,7 +320,13 @@ pub struct Reader<'t> {
     depth: usize,
     open: Vec<Open<'t>>,
     next: Next,
+    /// What was read is passed on and not acted upon.
+    relays: bool,
+    twice: Vec<String>,
 }
+
+/// Keys given twice that are told one by one. A text with more of them is none.
+const MOST_TWICE: usize = 1_000;
 
 #[derive(Debug)]
 enum Open<'t> {
@@ -340,7 +376,8 @@ impl<'t> Reader<'t> {
         }
         let text = std::str::from_utf8(text)
             .map_err(|error| not_json(text.get(..error.valid_up_to()).unwrap_or_default(), "valid UTF-8"))?;
-        Ok(Self { text, at: 0, depth: limits.depth, open: Vec::new(), next: Next::Value })
+        let (open, twice) = (Vec::new(), Vec::new());
+        Ok(Self { text, at: 0, depth: limits.depth, open, next: Next::Value, relays: false, twice })
     }
 
     /// The next token, or none after the one value of the text.
@@ -431,7 +468,11 @@ impl<'t> Reader<'t> {
         if let Some(Open::Object { key, seen }) = self.open.last_mut() {
             *key = name;
             if !seen.insert(name.decode()) {
-                return Err(JsonFault::DuplicateKey { pointer: self.pointer() });
+                let pointer = self.pointer();
+                if !self.relays || self.twice.len() == MOST_TWICE {
+                    return Err(JsonFault::DuplicateKey { pointer });
+                }
+                self.twice.push(pointer);
             }
         }
         self.skip_space();
@@ -452,8 +493,11 @@ impl<'t> Reader<'t> {
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => {
-                    let (_, length) = escape(&self.text[self.at..]).map_err(|expected| self.expected(expected))?;
-                    self.at += length;
+                    self.at += match escape(&self.text[self.at..]) {
+                        Ok((_, length)) => length,
+                        Err(OTHER_HALF) if self.relays => HALF_A_PAIR,
+                        Err(expected) => return Err(self.expected(expected)),
+                    };
                 }
                 Some(_) => return Err(self.expected("an escape instead of a control character")),
                 None => return Err(self.expected("a closing quote")),
@@ -517,6 +561,23 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// The nearest number that a value can hold: an integer of 64 bits as it is, any other as a double.
+fn nearest(number: &str) -> Number {
+    let whole = number.parse::<i64>().map(Number::from).or_else(|_| number.parse::<u64>().map(Number::from));
+    let float = || {
+        let value: f64 = number.parse().unwrap_or_default();
+        Number::from_f64(value.clamp(f64::MIN, f64::MAX))
+    };
+    match whole {
+        Ok(whole) if number != "-0" => whole,
+        _ => float().unwrap_or_else(|| 0.into()),
+    }
+}
+
+/// What is missing where one half of a surrogate pair stands alone, and how long that half is.
+const OTHER_HALF: &str = "the other half of a surrogate pair";
+const HALF_A_PAIR: usize = 6;
+
 /// The character an escape stands for and how long the escape is, or what should stand there.
 fn escape(text: &str) -> Result<(char, usize), &'static str> {
     let c = match text.as_bytes().get(1) {
@@ -544,8 +605,8 @@ fn unicode_escape(text: &str) -> Result<(char, usize), &'static str> {
     // A pair of surrogates is one character in two escapes; one without the other is none.
     let units = [first, unit(6).unwrap_or_default()];
     match char::decode_utf16(units).next() {
-        Some(Ok(c)) => Ok((c, 6 * c.len_utf16())),
-        _ => Err("the other half of a surrogate pair"),
+        Some(Ok(c)) => Ok((c, HALF_A_PAIR * c.len_utf16())),
+        _ => Err(OTHER_HALF),
     }
 }
 
@@ -717,6 +778,27 @@ mod tests {
         check_read("1e400", inexact("", "1e400"));
         check_read("1e20", Ok(json!(1e20)));
         check_read("9".repeat(300), inexact("", &format!("{}…", "9".repeat(200))));
+    }
+
+    #[test]
+    fn what_is_passed_on_keeps_its_numbers_and_its_words() {
+        let check = |text: &str, value: Value, twice: &[&str]| {
+            let twice = twice.iter().map(|pointer| (*pointer).to_owned()).collect();
+            assert_eq!(read_to_relay(text.as_bytes(), &LIMITS), Ok(ToRelay { value, twice }), "{text}");
+        };
+        check("[1, -0, 1.0, 0.1]", json!([1, -0.0, 1.0, 0.1]), &[]);
+        check("[9007199254740993, -9223372036854775808]", json!([9_007_199_254_740_993_i64, i64::MIN]), &[]);
+        check("[18446744073709551615, 18446744073709551616]", json!([u64::MAX, 18_446_744_073_709_551_616.0]), &[]);
+        check("[1e400, -1e400, 1e-400]", json!([f64::MAX, f64::MIN, 0.0]), &[]);
+        check(r#"["a\ud83d", "\ude00\u0041", "\ud83d\ude00"]"#, json!(["a\u{fffd}", "\u{fffd}A", "😀"]), &[]);
+        check(r#"{"a":1,"b":[{"c":1,"\u0063":2}],"a":3}"#, json!({"a": 3, "b": [{"c": 2}]}), &["/b/0/c", "/a"]);
+        // Everything else is as it was.
+        for bad in ["", "[1,]", "{}{}", r#""\ud83""#, "\"\u{7}\"", "[[[[[[[[[1]]]]]]]]]"] {
+            assert_eq!(read_to_relay(bad.as_bytes(), &LIMITS).err(), read(bad.as_bytes(), &LIMITS).err(), "{bad}");
+            assert!(read(bad.as_bytes(), &LIMITS).is_err(), "{bad}");
+        }
+        let many = format!("{{{}\"a\":0}}", "\"a\":0,".repeat(MOST_TWICE + 1));
+        assert_eq!(read_to_relay(many.as_bytes(), &LIMITS), Err(JsonFault::DuplicateKey { pointer: "/a".into() }));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
-use toolgate_contract::{ActionType, Idempotency, Network, Outcome, SafetyClass, ToolDef};
+use toolgate_contract::{ActionType, Finding, Idempotency, Network, Outcome, SafetyClass, ToolDef};
 use toolgate_guard::{clean, definition::Found};
 use toolgate_runtime::{Listed, definitions::Definition};
 
@@ -155,8 +155,13 @@ fn only_adds(action: &ActionType) -> bool {
     )
 }
 
-/// What MCP has no field for.
+/// Findings that are told with a result.
+const MOST_FINDINGS: usize = 16;
+
+/// What MCP has no field for. Of findings, not what was hidden or where: those are words of whoever hid them.
 pub(crate) fn about(outcome: &Outcome) -> Value {
+    let found = |it: &Finding| json!({ "kind": it.kind, "rule": it.rule, "owasp": it.owasp, "span": it.span });
+    let findings: Vec<Value> = outcome.findings.iter().take(MOST_FINDINGS).map(found).collect();
     json!({
         "call": outcome.call,
         "status": outcome.status,
@@ -165,6 +170,8 @@ pub(crate) fn about(outcome: &Outcome) -> Value {
         "remedy": outcome.remedy,
         "approval": outcome.approval,
         "truncated": outcome.truncated,
+        "labels": outcome.labels,
+        "findings": findings,
     })
 }
 
@@ -357,7 +364,7 @@ pub(crate) mod tests {
             "isError": false,
             "_meta": { "io.github.toolgate/outcome": {
                 "call": "c1", "status": "done", "code": null, "message": null, "remedy": null, "approval": null,
-                "truncated": { "shown": 3, "total": 9, "unit": "lines" },
+                "truncated": { "shown": 3, "total": 9, "unit": "lines" }, "labels": [], "findings": [],
             } },
         });
         assert_eq!(serde_json::to_value(shown).unwrap(), expected);
@@ -385,7 +392,7 @@ pub(crate) mod tests {
                 "isError": true,
                 "_meta": { "io.github.toolgate/outcome": {
                     "call": "c1", "status": name, "code": "no", "message": "because", "remedy": "Ask.",
-                    "approval": "apr_1", "truncated": null,
+                    "approval": "apr_1", "truncated": null, "labels": [], "findings": [],
                 } },
             });
             assert_eq!(serde_json::to_value(result(outcome, Shape::Object, MetaObject::new())).unwrap(), expected);

@@ -230,8 +230,11 @@ async fn walk(house: &Arc<House>, call: &Call, watch: &Watch, trip: &mut Trip) -
 }
 
 /// A fault may quote what a server or a file says, and that is somebody else's word like any answer: it is heard, and
-/// fenced where it gives orders.
+/// fenced where it gives orders. What we say in our own words is nobody else's.
 fn hear(house: &House, entry: &Entry, deed: &Deed<'_>, stop: Stop, trip: &mut Trip) -> Stop {
+    if matches!(&stop, Stop::Fault(fault) if fault.in_own_words) {
+        return stop;
+    }
     let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
     let said = Output { text: stop.message().to_owned(), structured: Value::Null, truncated: None };
     let cleaned = clean(said, &entry.tool.def.caps, Some(source), &house.redactor);
@@ -255,11 +258,12 @@ fn admit_and_clean(
     if deed.recalls {
         trip.labels.extend(sources_again(&output.structured));
     }
-    let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
     // Before anything is looked for: data that is text may say anything.
     let data = if entry.relayed { relay::take_data(&mut output.structured) } else { Vec::new() };
     let (output, told_secrets) = without_secrets(output, house.connections.broker());
-    admit_output(entry, &output)?;
+    // Why it does not fit quotes it.
+    admit_output(entry, &output).map_err(|fault| hear(house, entry, deed, fault.into(), trip))?;
+    let source = trip.labels.first().map_or(&*entry.tool.def.name, String::as_str);
     // What a tool makes of the caller's own words alone is the caller's; whatever somebody else gives is theirs.
     let from = (!entry.tool.def.needs.is_nothing() || entry.origin.is_some()).then_some(source);
     trip.tool_failed = entry.relayed && relay::is_error(&output.structured);
@@ -269,6 +273,9 @@ fn admit_and_clean(
     let label = house.conversations.heard(deed, source, &cleaned.structured, seen);
     trip.labels.extend(label.words().map(str::to_owned));
     relay::put_back(&mut cleaned.structured, data);
+    if let Some(fence) = cleaned.fence.as_ref().filter(|_| entry.relayed) {
+        relay::fence(&mut cleaned.structured, fence);
+    }
     Ok(cleaned)
 }
 
@@ -661,7 +668,7 @@ fn replay(house: &House, deed: &Deed<'_>, kept: Kept, trip: &mut Trip) -> Cleane
     house.conversations.heard(deed, &source, &structured, Seen { orders, credentials });
     trip.replayed = true;
     trip.labels = labels;
-    Cleaned { text, structured, truncated, ordered: orders, findings, raw: None }
+    Cleaned { text, structured, truncated, ordered: orders, fence: None, findings, raw: None }
 }
 
 /// The tool finds out what became of an effect nobody knows about. It is not tried again in the same breath.

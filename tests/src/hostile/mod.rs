@@ -123,7 +123,8 @@ pub enum Step {
     Big(usize),
     /// Sends a message exactly as it is.
     Send(Value),
-    /// Writes text that need not be a message. Over stdio a line end belongs to it.
+    /// Writes text that need not be a message, with the id of the request for every `$id`. Over stdio a line end belongs to
+    /// it.
     Text(String),
     /// Writes bytes, given in base64.
     Bytes(String),
@@ -361,7 +362,7 @@ impl Stage {
                     let answers = message["method"].is_null() && message["id"] == *asked.id;
                     out.message(&message, if answers { Last::Yes } else { Last::No });
                 }
-                Step::Text(text) => out.raw(text.as_bytes()),
+                Step::Text(text) => out.raw(text.replace("$id", &asked.id.to_string()).as_bytes()),
                 Step::Bytes(bytes) => out.raw(&BASE64_STANDARD.decode(bytes).expect("base64 in the script")),
                 Step::Flood(size) => out.raw(&vec![b'x'; *size]),
                 Step::Ask { method, params } => match self.ask(method, &fill(params, asked, &answer), asked, out) {

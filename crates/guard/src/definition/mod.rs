@@ -66,9 +66,8 @@ pub enum Weight {
 pub fn scan(definition: &Value) -> Vec<Found> {
     let mut scan = Scan { found: Vec::new(), texts: 0, effort: pattern::EFFORT };
     // Beyond these limits nothing else is looked at: it is not taken anyway, and looking would take its time.
-    if let Err(fault) = json::check(definition, &json::Limits { bytes: LARGEST, depth: DEEPEST }) {
-        let rule = if fault.code() == "number_not_exact" { "number_not_exact" } else { "too_much" };
-        scan.note(rule, "", &fault.to_string(), Weight::Proof);
+    if let Err(fault) = json::check_bounds(definition, &json::Limits { bytes: LARGEST, depth: DEEPEST }) {
+        scan.note("too_much", "", &fault.to_string(), Weight::Proof);
         return scan.found;
     }
     match definition.get("name").and_then(Value::as_str) {
@@ -584,8 +583,8 @@ mod tests {
         }
         check(&tool(json!({ "inputSchema": deep })), &[("too_much", "")]);
         check(&tool(json!({ "inputSchema": { "enum": vec![0; MOST_TEXTS] } })), &[("too_much", "")]);
-        // Its hash would be the one of another number.
-        check(&tool(json!({ "inputSchema": { "maximum": 9_007_199_254_740_993_u64 } })), &[("number_not_exact", "")]);
+        // A number may be large: the hash of a definition knows it to the last digit.
+        check(&tool(json!({ "inputSchema": { "maximum": u64::MAX } })), &[]);
     }
 
     #[test]

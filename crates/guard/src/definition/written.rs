@@ -1,8 +1,13 @@
 //! A definition as somebody else wrote it, and its hash.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolgate_contract::{Digest, digest};
+
+use super::under;
+use crate::json::is_exact;
 
 /// Who offers tools: the name the operator gave it, and what it really is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -84,11 +89,61 @@ impl Definition {
 
     /// The hash of all of it and of who says so. Change any word, and it is another tool.
     pub fn digest(&self, origin: &Origin) -> Result<Digest, serde_json::Error> {
-        digest(&json!({ "origin": origin, "definition": self.to_json() }))
+        let definition = self.to_json();
+        let mut large = BTreeMap::new();
+        large_integers(&definition, "", &mut large);
+        let mut whole = json!({ "origin": origin, "definition": definition });
+        if !large.is_empty() {
+            whole["large_integers"] = json!(large);
+        }
+        digest(&whole)
     }
 
     /// Is it the other one but for its name?
     pub fn is_renamed(&self, other: &Self) -> bool {
         Self { name: String::new(), ..self.clone() } == Self { name: String::new(), ..other.clone() }
+    }
+}
+
+/// Integers that the spelling that is hashed would round, to the last digit, by where they stand. Most definitions have none.
+fn large_integers(value: &Value, at: &str, found: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Number(number) if !is_exact(number) => drop(found.insert(at.to_owned(), number.to_string())),
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| large_integers(item, &under(at, &index.to_string()), found));
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, field)| large_integers(field, &under(at, name), found));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_integer_is_part_of_the_hash_to_the_last_digit() {
+        let origin = Origin { name: "far".into(), identity: "x".into() };
+        let hash = |schema: Value| {
+            let definition = json!({ "name": "add", "inputSchema": schema });
+            serde_json::from_value::<Definition>(definition).unwrap().digest(&origin).unwrap()
+        };
+        let hashes = [
+            hash(json!({ "maximum": i64::MAX })),
+            hash(json!({ "maximum": i64::MAX - 1 })),
+            hash(json!({ "maximum": 9_223_372_036_854_775_807_f64 })),
+            hash(json!({ "minimum": i64::MAX })),
+        ];
+        let different: std::collections::BTreeSet<_> = hashes.iter().collect();
+        assert_eq!(different.len(), hashes.len());
+        // One that has none has the hash it always had.
+        let plain = json!({ "name": "add", "inputSchema": { "maximum": 7 } });
+        let always = digest(&json!({ "origin": origin, "definition": plain })).unwrap();
+        assert_eq!(hash(json!({ "maximum": 7 })), always);
     }
 }

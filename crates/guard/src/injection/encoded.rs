@@ -46,7 +46,7 @@ pub(super) fn holds_order(word: &str) -> bool {
 /// What the part says when it is read as `form`; nothing when it is no text.
 pub(super) fn open(part: &str, form: Form) -> Option<String> {
     match form {
-        Form::Plain | Form::Link => None,
+        Form::Plain | Form::Link | Form::Joined => None,
         Form::Rot13 => Some(rot13(part)),
         Form::Reversed => Some(part.chars().rev().collect()),
         Form::Hex => readable(hex(part.as_bytes())),
@@ -55,6 +55,67 @@ pub(super) fn open(part: &str, form: Form) -> Option<String> {
             (0..4).filter_map(|skip| readable(base64(part.as_bytes().get(skip..)?))).max_by_key(String::len)
         }
     }
+}
+
+/// How far back is looked for the beginning of an address.
+pub(super) const ADDRESS: usize = 512;
+
+/// How orders begin when their words are run together, with any of these signs between them or none.
+pub(super) fn joined() -> Vec<Vec<u8>> {
+    const PAIRS: &[[&str; 2]] = &[
+        ["ignore", "all"],
+        ["ignore", "any"],
+        ["ignore", "prev"],
+        ["ignore", "prior"],
+        ["ignore", "your"],
+        ["disregard", "all"],
+        ["disregard", "any"],
+        ["disregard", "prev"],
+        ["disregard", "the"],
+        ["disregard", "your"],
+        ["forget", "all"],
+        ["forget", "everything"],
+        ["forget", "your"],
+        ["previous", "instruction"],
+        ["prior", "instruction"],
+        ["your", "instruction"],
+        ["tell", "the"],
+    ];
+    let between = ["", "_", "-", ".", "+", "~", "*", "|", ","];
+    PAIRS.iter().flat_map(|pair| between.map(|sign| pair.join(sign).into_bytes())).collect()
+}
+
+/// Letters, digits and what parts words that are run together.
+pub(super) fn is_joined(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"_-.+~*|,".contains(&b)
+}
+
+/// Are there as many words in it as an order has, and more than most names? Only what begins is counted.
+pub(super) fn has_words(joined: &str) -> bool {
+    const FEWEST: usize = 5;
+    let is_letter = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphabetic);
+    let bytes = joined.as_bytes();
+    let begins = |at: &usize| {
+        let (before, here) = (at.checked_sub(1).and_then(|at| bytes.get(at)), bytes.get(*at));
+        is_letter(here)
+            && (!is_letter(before) || (bytes[*at].is_ascii_uppercase() && before.is_some_and(u8::is_ascii_lowercase)))
+    };
+    (0..bytes.len()).filter(begins).nth(FEWEST - 1).is_some()
+}
+
+/// The words, parted by blanks.
+pub(super) fn apart(joined: &str) -> String {
+    let mut out = String::with_capacity(joined.len() * 5 / 4);
+    let mut was_small = false;
+    for c in joined.chars() {
+        match c {
+            '_' | '-' | '.' | '+' | '~' | '*' | '|' | ',' => out.push(' '),
+            c if c.is_ascii_uppercase() && was_small => out.extend([' ', c.to_ascii_lowercase()]),
+            c => out.push(c),
+        }
+        was_small = c.is_ascii_lowercase();
+    }
+    out
 }
 
 /// The run of characters of one encoding around `at`.

@@ -37,6 +37,9 @@ const OVERLAP: usize = 512;
 /// A warning is read by a model; the first hits say enough.
 const MOST_HITS: usize = 32;
 
+/// The rule that speaks of how a text sounds, and of nothing it says.
+pub const TONE: &str = "sounds_like_injection";
+
 /// What a text is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
@@ -82,6 +85,7 @@ pub fn judge_by(model: &Model<'_>, text: &str) -> Judged {
             let (points, found) = match form {
                 Form::Plain => judge_piece(model, text, piece),
                 Form::Link => judge_links(text, piece),
+                Form::Joined => judge_joined(text, piece),
                 _ => judge_encoded(model, text, piece, form),
             };
             worst = worst.max(points);
@@ -149,23 +153,45 @@ fn judge_piece(model: &Model<'_>, text: &str, piece: Range<usize>) -> (u32, Vec<
     if heard.odds >= 0.0 {
         score += SUSPICIOUS + (heard.odds * PER_ODDS) as u32;
         let detail = format!("sounds like known injections, {:.1} above the bar", heard.odds);
-        hits.push(hit("sounds_like_injection", "ASI01", folded.origin(heard.window), detail));
+        hits.push(hit(TONE, "ASI01", folded.origin(heard.window), detail));
     }
     (score, hits)
 }
 
-/// Links that carry data away.
+/// Links that carry data away, or lead to where secrets lie.
 fn judge_links(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
-    let hits: Vec<Hit> = links::leaks(&text[piece.clone()])
-        .into_iter()
-        .map(|span| Hit {
-            rule: "link_carries_data",
-            span: piece.start + span.start..piece.start + span.end,
-            owasp: "ASI02",
-            detail: "holds a link whose address is to be filled with data".to_owned(),
-        })
-        .collect();
+    let part = &text[piece.clone()];
+    let hit = |rule, detail: &str, span: Range<usize>| {
+        let span = piece.start + span.start..piece.start + span.end;
+        Hit { rule, span, owasp: "ASI02", detail: detail.to_owned() }
+    };
+    let carries = |span| hit("link_carries_data", "holds a link whose address is to be filled with data", span);
+    let leads = |span| hit("link_to_secrets", "holds a link to a file with secrets", span);
+    let mut hits: Vec<Hit> = links::leaks(part).into_iter().map(carries).collect();
+    hits.extend(links::to_secrets(part).into_iter().map(leads));
     (if hits.is_empty() { 0 } else { links::WEIGHT }, hits)
+}
+
+/// Could this be words that are run together, or parted by other signs than blanks? An address is none.
+pub fn runs_words_together(text: &str) -> bool {
+    !text.contains("://") && encoded::has_words(text)
+}
+
+/// What words say that are run together. How they sound is not asked: names of things in programs sound like orders.
+fn judge_joined(text: &str, piece: Range<usize>) -> (u32, Vec<Hit>) {
+    let before = &text[text.floor_char_boundary(piece.start.saturating_sub(encoded::ADDRESS))..piece.start];
+    let token = before.rsplit(char::is_whitespace).next().unwrap_or_default();
+    if token.contains("://") || !encoded::has_words(&text[piece.clone()]) {
+        return (0, Vec::new());
+    }
+    let folded = fold::fold_words(&encoded::apart(&text[piece.clone()]));
+    let matched = rules::matches(&folded, &lexicon::find(&folded));
+    let points = matched.iter().map(|found| found.rule.weight).sum();
+    let hit = |found: &rules::Match| {
+        let detail = format!("runs its words together, and {}", found.rule.says);
+        Hit { rule: "joined_words", span: piece.clone(), owasp: found.rule.owasp, detail }
+    };
+    (points, matched.iter().map(hit).collect())
 }
 
 fn is_latin(folded: &str) -> bool {
@@ -184,7 +210,7 @@ fn judge_encoded(model: &Model<'_>, text: &str, piece: Range<usize>, form: Form)
         return (0, Vec::new());
     }
     let name = match form {
-        Form::Plain | Form::Link | Form::Base64 => "base64",
+        Form::Plain | Form::Link | Form::Joined | Form::Base64 => "base64",
         Form::Hex => "hex",
         Form::Rot13 => "rot13",
         Form::Reversed => "reversed text",

@@ -34,6 +34,8 @@ pub(super) enum Form {
     Hex,
     Rot13,
     Reversed,
+    /// Words that are run together.
+    Joined,
     /// Not read at all but for the addresses of links.
     Link,
 }
@@ -97,10 +99,16 @@ impl Parts<'_> {
     }
 
     fn add(&mut self, at: Range<usize>, form: Form) {
+        let is_run = matches!(form, Form::Base64 | Form::Hex | Form::Joined);
+        // A run may have an anchor at every word, and is walked through once.
+        if is_run && self.list.last().is_some_and(|last| last.form == form && last.range.end >= at.end) {
+            return;
+        }
         let range = match form {
             Form::Plain | Form::Rot13 | Form::Reversed | Form::Link => around(self.text, at, AROUND),
             Form::Base64 => encoded::run(self.text, at, encoded::is_base64),
             Form::Hex => encoded::run(self.text, at, encoded::is_hex),
+            Form::Joined => encoded::run(self.text, at, encoded::is_joined),
         };
         match self.list.last_mut() {
             Some(last) if last.form == form && last.range.end >= range.start && last.range.start <= range.start => {
@@ -200,7 +208,9 @@ fn filter_place(prefix: [u8; PREFIX]) -> (usize, u32) {
 static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     let plain = TOKENS.iter().map(|token| (Form::Plain, token.as_bytes().to_vec()));
     let links = LINKS.iter().map(|opening| (Form::Link, opening.as_bytes().to_vec()));
-    let (forms, words): (Vec<Form>, Vec<Vec<u8>>) = plain.chain(links).chain(encoded::spellings()).unzip();
+    let joined = encoded::joined().into_iter().map(|words| (Form::Joined, words));
+    let (forms, words): (Vec<Form>, Vec<Vec<u8>>) =
+        plain.chain(links).chain(joined).chain(encoded::spellings()).unzip();
     let mut filter = [0; 1 << (FILTER_BITS - 6)];
     for word in &words {
         if let Some(prefix) = word.first_chunk() {
@@ -217,8 +227,8 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     Anchors { filter, automaton, forms }
 });
 
-/// How a link to elsewhere opens.
-const LINKS: &[&str] = &["](http", "src=\"http", "src='http", "href=\"http"];
+/// How a link to elsewhere or to a file opens.
+const LINKS: &[&str] = &["](http", "src=\"http", "src='http", "href=\"http", "](file:", "<file:"];
 
 /// What is worth reading wherever it stands.
 #[rustfmt::skip]
@@ -248,6 +258,7 @@ mod tests {
     #[test]
     fn every_anchor_passes_the_filter() {
         let anchors = TOKENS.iter().chain(LINKS).map(|word| word.as_bytes().to_vec());
+        let anchors = anchors.chain(encoded::joined());
         for word in anchors.chain(encoded::spellings().into_iter().map(|(_, word)| word)) {
             assert!(word.len() >= PREFIX, "{word:?}");
             let text = format!("{}{}", "- ".repeat(600), String::from_utf8_lossy(&word).to_ascii_uppercase());

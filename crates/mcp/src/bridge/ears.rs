@@ -13,9 +13,9 @@ use tokio::{
     time::sleep,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
-use toolgate_guard::json::{self as strict, Limits};
+use toolgate_guard::json::Limits;
 
-use super::{events::Events, handshake::Era, peer::MOST_LINE, web::Web};
+use super::{events::Events, handshake::Era, peer::MOST_LINE, reading, web::Web};
 
 /// A notice or a question is short: what is longer is not listened to.
 const LIMITS: Limits = Limits { bytes: 64 * 1024, depth: 32 };
@@ -129,7 +129,7 @@ async fn read(web: &Web, era: Era, wanted: &Value) -> End {
     // Whatever is wrong with the stream, it is opened again.
     while let Ok(Some(piece)) = stream.piece().await {
         for data in events.take(&piece) {
-            match strict::read(&data, &LIMITS) {
+            match reading::read(&data, &LIMITS) {
                 Ok(message) if message.get("id").is_some() && message["method"].is_string() => {
                     web.take_stray(era, &message).await;
                 }

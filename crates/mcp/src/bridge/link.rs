@@ -12,6 +12,7 @@ use super::{
     mailbox::Mouth,
     params::Params,
     peer::{Peer, Trouble},
+    reading::word,
     web::{Repeated, Web},
 };
 
@@ -239,8 +240,7 @@ pub(crate) enum Told {
 }
 
 fn of_type(kind: &str) -> Trouble {
-    let kind: String = kind.chars().take(40).flat_map(char::escape_default).collect();
-    Trouble::Unusable(format!("it is of type `{kind}`, and only a complete one was asked for"))
+    Trouble::Unusable(format!("it is of type `{}`, and only a complete one was asked for", word(kind)))
 }
 
 /// What is asked of a server of the stateless era so that it tells of changes. One of the old era tells by itself.

@@ -1,7 +1,7 @@
 //! The way to other MCP servers, whose tools take the same road as our own.
 //!
 //! [`Bridge`] connects the servers of the config. Each runs in a room or is reached through the judged client
-//! (`server.rs`); its messages are read strictly (`peer.rs`, `web.rs`), it is found out how it is spoken to (`handshake.rs`, `link.rs`), and
+//! (`server.rs`); its messages are read (`peer.rs`, `web.rs`, `reading.rs`), it is found out how it is spoken to (`handshake.rs`, `link.rs`), and
 //! all of its tools are asked for (`listing.rs`) and handed to the runtime, which pins, holds back and names them. Results are
 //! passed on as the JSON they are: what this program has no word for is neither lost nor a reason to fail.
 
@@ -15,6 +15,7 @@ mod mailbox;
 mod params;
 mod peer;
 pub(crate) mod policy;
+mod reading;
 mod server;
 mod talk;
 mod web;

@@ -24,10 +24,10 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use toolgate_contract::Fault;
-use toolgate_guard::json::{self as strict, Limits};
+use toolgate_guard::json::Limits;
 use toolgate_runtime::tools::{Remark, Weight};
 
-use super::{calls::Calls, ears::Ears, mailbox::Mouth, params::Params};
+use super::{calls::Calls, ears::Ears, mailbox::Mouth, params::Params, reading};
 use crate::message::find_id;
 
 /// Bytes of one line, its end included.
@@ -321,13 +321,13 @@ impl Shared {
         if line.is_empty() {
             return;
         }
-        match strict::read(line, &LIMITS) {
+        match reading::read(line, &LIMITS) {
             // The revision of March 2025 has batches.
             Ok(Value::Array(messages)) => messages.into_iter().for_each(|message| self.take_message(message)),
             Ok(message) => self.take_message(message),
-            Err(fault) => {
+            Err(why) => {
                 self.noise().lines += 1;
-                self.fail(line, &fault.to_string());
+                self.fail(line, &why);
             }
         }
     }

@@ -399,17 +399,20 @@ impl Server {
                 GONE,
                 format!("server `{name}` ended before it answered"),
                 "Look whether the call took effect before making it again.",
-            ),
+            )
+            .in_own_words(),
             Trouble::TimedOut(time) => Fault::failed(
                 "timed_out",
                 format!("server `{name}` gave no answer within {} ms", time.as_millis()),
                 "Ask for less at once.",
-            ),
+            )
+            .in_own_words(),
             Trouble::Unusable(why) => Fault::failed(
                 "bad_answer",
                 format!("what server `{name}` answered cannot be used: {why}"),
                 "Report this to who runs the server.",
-            ),
+            )
+            .in_own_words(),
             Trouble::Failed(fault) => fault,
             Trouble::Refused { code, message, .. } => Fault::failed(
                 "server_refused",

@@ -18,7 +18,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use toolgate_contract::Fault;
-use toolgate_guard::json::{self as strict, Limits};
+use toolgate_guard::json::Limits;
 use toolgate_runtime::{ServerLine, egress::Streamed};
 
 use super::{
@@ -29,8 +29,9 @@ use super::{
     link::listening,
     mailbox::Mouth,
     peer::{MOST_LINE, Query, Said, Trouble, answer_in, remark_in, reply, step_in},
-    policy,
+    policy, reading,
 };
+use crate::message::find_id;
 
 const LIMITS: Limits = Limits { bytes: MOST_LINE, depth: 72 };
 /// How often the stream of one answer is taken up again, and what pause before that is kept.
@@ -243,13 +244,13 @@ impl Web {
                 Err(fault) => return Read { answer: Err(Trouble::Failed(fault)), is_ours: false },
             }
         }
-        let message = strict::read(&body, &LIMITS);
+        let message = reading::read(&body, &LIMITS);
         let is_ours = message.as_ref().is_ok_and(|message| message["id"] == json!(id));
         let answer = match message {
             Ok(Value::Object(fields)) if is_ours || fields.contains_key("error") => answer_in(fields),
             _ if !(200..300).contains(&status) => Err(Trouble::Unusable(format!("its status is {status}"))),
             Ok(_) => Err(Trouble::Unusable("it answers something else than what it was asked".to_owned())),
-            Err(fault) => Err(Trouble::Unusable(fault.to_string())),
+            Err(why) => Err(Trouble::Unusable(why)),
         };
         Read { answer, is_ours }
     }
@@ -267,7 +268,11 @@ impl Web {
         for _ in 0..=MOST_STREAMS {
             while let Some(piece) = reply.piece().await.map_err(Trouble::Failed)? {
                 for data in events.take(&piece) {
-                    let Ok(Value::Object(fields)) = strict::read(&data, &LIMITS) else { continue };
+                    let fields = match reading::read(&data, &LIMITS) {
+                        Ok(Value::Object(fields)) => fields,
+                        Err(why) if answers(&data, id) => return Err(Trouble::Unusable(why)),
+                        Ok(_) | Err(_) => continue,
+                    };
                     match (fields.get("method").and_then(Value::as_str), fields.get("id")) {
                         (None, Some(told)) if *told == json!(id) => return answer_in(fields),
                         (Some(method), Some(asked)) => self.take_query(era, asked, method, &fields, steps).await,
@@ -418,6 +423,11 @@ impl Drop for Asked<'_> {
         let told = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
         executor.spawn(async move { web.tell(era, told).await });
     }
+}
+
+/// Would this be the answer to request `id`, if it could be read?
+fn answers(text: &[u8], id: u64) -> bool {
+    find_id(text).and_then(|told| serde_json::to_value(told).ok()) == Some(json!(id))
 }
 
 fn is_session(session: &str) -> bool {

@@ -428,6 +428,7 @@ fn an_agent_is_told_that_the_call_is_refused_and_may_pass_later() {
                     .to_owned(),
             retryable: true,
             untouched: false,
+            in_own_words: false,
         }
     );
 }
