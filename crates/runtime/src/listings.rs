@@ -13,15 +13,24 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Listings {
     /// How often somebody wanted it.
     wanted: watch::Sender<u64>,
-    /// By server that is connected: up to which of those it has listed.
-    listed: watch::Sender<BTreeMap<String, u64>>,
+    /// By server that is connected.
+    listed: watch::Sender<BTreeMap<String, Listed>>,
+}
+
+/// What a server has listed.
+#[derive(Debug)]
+struct Listed {
+    /// Up to which of those who wanted it.
+    seen: u64,
+    /// It kept somebody waiting in vain, and has not listed anything since: nobody else waits for it.
+    is_late: bool,
 }
 
 impl Listings {
     pub(crate) fn lister(&self, server: &str) -> Lister {
         let wanted = self.wanted.subscribe();
         let known = *wanted.borrow();
-        self.listed.send_modify(|listed| _ = listed.insert(server.to_owned(), known));
+        self.listed.send_modify(|listed| _ = listed.insert(server.to_owned(), Listed { seen: known, is_late: false }));
         Lister { server: server.to_owned(), wanted, listed: self.listed.clone() }
     }
 
@@ -36,9 +45,13 @@ impl Listings {
             *wanted += 1;
             now = *wanted;
         });
-        let all = listed.wait_for(|listed| listed.values().all(|seen| *seen >= now));
-        // Whether they have or time is up, there is nothing more to wait for.
-        let _ = timeout(PATIENCE, all).await;
+        let all = listed.wait_for(|listed| listed.values().all(|it| it.is_late || it.seen >= now));
+        if timeout(PATIENCE, all).await.is_err() {
+            let late = |listed: &mut BTreeMap<String, Listed>| {
+                listed.values_mut().filter(|it| it.seen < now).for_each(|it| it.is_late = true);
+            };
+            self.listed.send_modify(late);
+        }
     }
 }
 
@@ -47,7 +60,7 @@ impl Listings {
 pub struct Lister {
     server: String,
     wanted: watch::Receiver<u64>,
-    listed: watch::Sender<BTreeMap<String, u64>>,
+    listed: watch::Sender<BTreeMap<String, Listed>>,
 }
 
 impl Lister {
@@ -65,12 +78,38 @@ impl Lister {
 
     /// What these are about to be shown is what it lists.
     pub fn listed(&self, viewers: u64) {
-        self.listed.send_modify(|listed| _ = listed.insert(self.server.clone(), viewers));
+        let listed = Listed { seen: viewers, is_late: false };
+        self.listed.send_modify(|all| _ = all.insert(self.server.clone(), listed));
     }
 }
 
 impl Drop for Lister {
     fn drop(&mut self) {
         self.listed.send_modify(|listed| _ = listed.remove(&self.server));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_list_keeps_one_waiting_and_nobody_after_that() {
+        let listings = Listings::default();
+        let waited = async || {
+            let since = Instant::now();
+            listings.again().await;
+            since.elapsed()
+        };
+        assert_eq!(waited().await, Duration::ZERO, "there is nobody to ask");
+        let mut mute = listings.lister("mute");
+        assert_eq!((waited().await, waited().await), (PATIENCE, Duration::ZERO));
+        // Once it has listed something it is waited for again.
+        mute.listed(mute.viewers());
+        assert_eq!(waited().await, PATIENCE);
+        drop(mute);
+        assert_eq!(waited().await, Duration::ZERO);
     }
 }
