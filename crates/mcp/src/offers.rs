@@ -198,7 +198,7 @@ impl Server {
                 .map(|server| (server, json!({ "type": "ref/resource", "uri": template.uri }))),
             _ => None,
         };
-        if let Some((server, reference)) = theirs.filter(|(server, _)| library.completes(server)) {
+        if let Some((server, reference)) = theirs.as_ref().filter(|(server, _)| library.completes(server)) {
             let mut arguments = json!({ "ref": reference, "argument": argument });
             if let Some(known) = known {
                 arguments["context"] = json!(known);
@@ -220,6 +220,8 @@ impl Server {
         let tools = self.definitions()?;
         let ArgumentInfo { name, value: begins, .. } = argument;
         let values = match &r#ref {
+            // It is there, and its server has nothing to say about it.
+            _ if theirs.is_some() => Vec::new(),
             Reference::Prompt(prompt) => prompts::complete(&names(&tools), &prompt.name, &name, &begins)
                 .ok_or_else(|| told(ErrorCode::INVALID_PARAMS, prompts::unknown(&prompt.name)))?,
             Reference::Resource(template) => {
