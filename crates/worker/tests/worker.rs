@@ -254,10 +254,11 @@ fn everything_ends_with_the_stream() {
     let mark = bench.mark("orphan");
     thread::scope(|scope| {
         let script = "setsid sh -c 'trap \"\" TERM; sleep 1000' & trap '' TERM; sleep 1000";
-        let lost = scope.spawn(|| bench.room.run(&permit(), &sh(script, &mark), quiet()).unwrap().ending);
+        let lost = scope.spawn(|| bench.room.run(&permit(), &sh(script, &mark), quiet()).map(|ran| ran.ending));
         assert!(eventually(|| processes_with(&mark).len() >= 3));
         bench.room.close();
-        assert_eq!(lost.join().unwrap(), Ending::RoomLost);
+        // Whether the word that it began came through in time is a matter of chance.
+        assert!(matches!(lost.join().unwrap(), Ok(Ending::RoomLost) | Err(RoomError::Lost(_))));
     });
     assert!(bench.worker.wait().unwrap().success());
     assert_eq!(processes_with(&mark), Vec::<PathBuf>::new());
