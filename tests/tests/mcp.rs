@@ -633,7 +633,9 @@ fn a_terminal_stays_between_calls_and_shows_what_a_person_would_see() {
     let screen = wait_for(&mut server, &terminal, "a5b");
     assert_eq!(screen["running"], true, "{screen}");
     // A key stops what runs, and what was set is still there.
-    server.call("terminal_send", json!({ "terminal": terminal, "text": "sleep 600", "keys": ["enter"] }));
+    let sleeps = "sh -c 'echo \"s$((3+4))t\"; exec sleep 600'";
+    server.call("terminal_send", json!({ "terminal": terminal, "text": sleeps, "keys": ["enter"] }));
+    wait_for(&mut server, &terminal, "s7t");
     server.call("terminal_send", json!({ "terminal": terminal, "keys": ["ctrl-c"] }));
     server.call("terminal_send", json!({ "terminal": terminal, "text": "echo \"c$((X+2))d\"", "keys": ["enter"] }));
     wait_for(&mut server, &terminal, "c6d");
