@@ -156,7 +156,8 @@ fn peer(installed: Result<peers::Places, String>, test: &str) -> Ended {
 /// Walks through the console in a real browser.
 fn browser() -> Ended {
     let walk = |(driver, axe): (PathBuf, PathBuf)| {
-        let mut walk = cargo(&["test", "--package", "toolgate-browser"]);
+        // Of the whole workspace, so that nothing is built again with other features.
+        let mut walk = cargo(&["test", "--workspace", "--test", "walk"]);
         suite::passes(walk.env("TOOLGATE_CHROMEDRIVER", driver).env("TOOLGATE_AXE", axe))
     };
     peers::browser().map_or_else(Ended::Skipped, walk)
