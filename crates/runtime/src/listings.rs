@@ -107,7 +107,8 @@ mod tests {
         let mut mute = listings.lister("mute");
         assert_eq!((waited().await, waited().await), (PATIENCE, Duration::ZERO));
         // Once it has listed something it is waited for again.
-        mute.listed(mute.viewers());
+        let viewers = mute.viewers();
+        mute.listed(viewers);
         assert_eq!(waited().await, PATIENCE);
         drop(mute);
         assert_eq!(waited().await, Duration::ZERO);
